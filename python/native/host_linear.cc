@@ -34,6 +34,8 @@ float activated(Activation activation, float value) {
     case Activation::kRelu: return value > 0 || std::isnan(value) ? value : 0.0F;
     case Activation::kGelu: return 0.5F * value * (1.0F + std::erf(value * 0.70710678F));
     case Activation::kSilu: return value / (1.0F + std::exp(-value));
+    case Activation::kGeluTanh:
+      return value / (1.0F + std::exp(-1.5957691F * (value + 0.044715F * value * value * value)));
   }
   return value;
 }
@@ -49,23 +51,31 @@ void host_linear(const CsrMatrix& weight, const OperatorSpec& spec, std::int64_t
     for (std::int64_t n = 0; n < count; ++n)
       for (std::int64_t k = 0; k < weight.cols; ++k)
         columns[k * count + n] = read(x.data, (first + n) * x.ld + k, spec.type);
-    const auto row_of = [&](std::int64_t m) {
-      float sums[kTokensOfATile] = {};
+    const auto add_row = [&](std::int64_t m, float(&sums)[kTokensOfATile]) {
       for (std::int64_t i = weight.row_offsets[m]; i < weight.row_offsets[m + 1]; ++i) {
         const float value = weight.values[i];
         const float* const column = &columns[weight.column_indices[i] * count];
         for (std::int64_t n = 0; n < count; ++n) sums[n] += value * column[n];
       }
+      if (bias == nullptr) return;
+      const float shift = read(bias, m, spec.type);
+      for (std::int64_t n = 0; n < count; ++n) sums[n] += shift;
+    };
+    const std::int64_t rows = spec.output_rows();
+    const auto row_of = [&](std::int64_t m) {
+      float sums[kTokensOfATile] = {};
+      float factors[kTokensOfATile] = {};
+      add_row(m, sums);
+      if (spec.epilogue.gated) add_row(rows + m, factors);
       for (std::int64_t n = 0; n < count; ++n) {
-        float sum = sums[n];
-        if (bias != nullptr) sum += read(bias, m, spec.type);
-        sum = activated(spec.epilogue.activation, sum);
+        float sum = activated(spec.epilogue.activation, sums[n]);
+        if (spec.epilogue.gated) sum *= factors[n];
         if (residual.data != nullptr) sum += read(residual.data, (first + n) * residual.ld + m, spec.type);
-        write(y, (first + n) * weight.rows + m, spec.type, sum);
+        write(y, (first + n) * rows + m, spec.type, sum);
       }
     };
     const std::int64_t items = (weight.nnz() / std::max<std::int64_t>(weight.rows, 1) + 1) * count;
-    parallel_each(weight.rows, row_of, grain_of_rows(items));
+    parallel_each(rows, row_of, grain_of_rows(items));
   }
 }
 

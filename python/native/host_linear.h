@@ -14,8 +14,9 @@ struct HostLines {
   std::int64_t ld = 0;         // elements from one line to the next
 };
 
-// y[N][M] = activation(x[N][K] W^T + bias[M]) + residual[N][M], summed in fp32 in the order of columns and rounded to
-// the type once. REQUIRES: the spec is spmm, token_major and without beta.
+// y[N][M] = activation(x[N][K] W^T + bias[M]) + residual[N][M], or as OperatorSpec has it for gated operators, summed
+// in fp32 in the order of columns and rounded to the type once. REQUIRES: the spec is spmm, token_major and without
+// beta.
 void host_linear(const CsrMatrix& weight, const OperatorSpec& spec, std::int64_t tokens, HostLines x, const void* bias,
                  HostLines residual, void* y);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <random>
 #include <vector>
 
@@ -42,7 +43,8 @@ TEST(HostLinearTest, IsTheProductOfTheDenseWeight) {
     const std::vector<float> x = drawn(static_cast<std::size_t>(tokens * ldx), random);
     const std::vector<float> bias = drawn(static_cast<std::size_t>(weight.rows), random);
     const std::vector<float> residual = drawn(static_cast<std::size_t>(tokens * ldr), random);
-    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
+    for (const Activation activation :
+         {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
       const bool whole = activation != Activation::kSilu;  // the last one without the other operands
       OperatorSpec spec{.rows = weight.rows, .cols = weight.cols};
       spec.epilogue = {.activation = activation, .bias = whole, .residual = whole};
@@ -56,6 +58,8 @@ TEST(HostLinearTest, IsTheProductOfTheDenseWeight) {
           if (whole) sum += bias[m];
           if (activation == Activation::kRelu) sum = std::max(sum, 0.0);
           if (activation == Activation::kGelu) sum = sum * 0.5 * (1 + std::erf(sum / std::sqrt(2.0)));
+          if (activation == Activation::kGeluTanh)
+            sum = sum * 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (sum + 0.044715 * sum * sum * sum)));
           if (activation == Activation::kSilu) sum = sum / (1 + std::exp(-sum));
           if (whole) sum += residual[n * ldr + m];
           ASSERT_NEAR(y[n * weight.rows + m], sum, 1e-5) << n << ' ' << m << ' ' << activation_name(activation);
@@ -63,6 +67,22 @@ TEST(HostLinearTest, IsTheProductOfTheDenseWeight) {
       }
     }
   }
+}
+
+TEST(HostLinearTest, GatesTheSecondHalfOfTheRows) {
+  CsrMatrix weight;
+  weight.rows = 4;
+  weight.cols = 2;
+  weight.row_offsets = {0, 1, 2, 3, 5};
+  weight.column_indices = {0, 1, 1, 0, 1};
+  weight.values = {1, -2, 3, 4, 5};
+  const std::vector<float> x = {1, 2, -3, 1};
+  const std::vector<float> bias = {0.5F, 6, 0, -1};
+  std::vector<float> y(4, -1);
+  OperatorSpec spec{.rows = 4, .cols = 2, .epilogue = {.activation = Activation::kRelu, .bias = true, .gated = true}};
+  host_linear(weight, spec, 2, {x.data(), 2}, bias.data(), {}, y.data());
+  // Gates: 1.5 and 2 of the first token, 0 and 4 of the second one.
+  EXPECT_EQ(y, (std::vector<float>{1.5F * 6, 2 * 13, 0, 4 * -8}));
 }
 
 TEST(HostLinearTest, RoundsToTheTypeOnce) {

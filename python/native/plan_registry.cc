@@ -26,6 +26,11 @@ void add(std::string& text, std::string_view name, std::string_view value) {
   fmt::format_to(std::back_inserter(text), "{}:{}:{}\n", name, value.size(), value);
 }
 
+bool begins_with_weight(const LaunchPlan& plan) {
+  return !plan.steps.empty() && plan.steps[0].kind == PlanStep::Kind::kLaunch &&
+         std::ranges::count(plan.steps[0].arguments, PlanArgument::Kind::kPacked, &PlanArgument::kind) > 0;
+}
+
 // While a thread captures a stream, the driver refuses calls that might synchronise, such as the load of a kernel. The
 // calls of an object's lifetime are permitted: no captured work depends on them.
 class PermitLoads {
@@ -79,6 +84,10 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
     }
   }
   hash_ = argument_of(text());
+  // The kernel in front may end while ours loads its weight. A relayout of x has nothing to load before.
+  for (TunedOperator& op : weight_.operators)
+    for (TunedChoice& choice : op.choices)
+      if (begins_with_weight(choice.plan)) launch_programmatically(choice.plan, true);
 }
 
 std::string Plan::text() const {

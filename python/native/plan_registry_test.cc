@@ -110,6 +110,19 @@ TEST(PlanRegistryTest, RunsOnTheBytesThatItIsBoundTo) {
   EXPECT_FALSE(one.plan->bind(7, one.address()).ok()) << "there is one device";
 }
 
+TEST(PlanRegistryTest, AKernelThatLoadsItsWeightMayBeginEarly) {
+  for (const bool loads_weight : {true, false}) {
+    TunedSample sample;
+    LaunchPlan& plan = sample.contents().weights[0].operators[0].choices[0].plan;
+    ASSERT_FALSE(plan.steps[0].programmatic_launch);
+    if (!loads_weight)
+      std::erase_if(plan.steps[0].arguments,
+                    [](const PlanArgument& argument) { return argument.kind == PlanArgument::Kind::kPacked; });
+    const Registered one(sample.contents(), 0);
+    EXPECT_EQ(one.plan->weight().operators[0].choices[0].plan.steps[0].programmatic_launch, loads_weight);
+  }
+}
+
 TEST(PlanRegistryTest, ThreadsLoadAndBind) {
   TunedSample sample;
   std::vector<std::jthread> threads;

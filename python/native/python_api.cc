@@ -68,6 +68,7 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan) {
                       {"bias", plan.spec().epilogue.bias},
                       {"activation", activation_name(plan.spec().epilogue.activation)},
                       {"residual", plan.spec().epilogue.residual},
+                      {"gated", plan.spec().epilogue.gated},
                       {"members", nlohmann::json::array()},
                       {"choices", nlohmann::json::array()}};
   for (const sparsmith::GroupMember& member : weight.members)

@@ -193,7 +193,7 @@ OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHand
   const std::span<const std::byte> bytes = packed_bytes(packed, *plan);
 
   std::vector<std::int64_t> sizes(x.sizes.begin(), x.sizes.end());
-  sizes.back() = spec.rows;
+  sizes.back() = spec.output_rows();
   OwnedTensor made;
   if (out == nullptr) made = empty(sizes, x.dtype, x);
   const TensorInfo y = info_of(out == nullptr ? made.get() : out);
@@ -219,7 +219,7 @@ OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHand
   const Lines lines = lines_of(x_tensor, x, spec.cols);
   Lines residual_lines;
   if (residual_tensor != nullptr) residual_lines = lines_of(residual_tensor, residual, spec.rows);
-  const std::int64_t tokens = spec.rows == 0 ? 0 : y.numel / spec.rows;
+  const std::int64_t tokens = spec.output_rows() == 0 ? 0 : y.numel / spec.output_rows();
   if (tokens == 0) return made;
   if (x.device_type == shim().cuda) {
     RunArguments arguments;
@@ -231,7 +231,7 @@ OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHand
     run_on_gpu(*plan, x, bytes, arguments);
   } else {
     const CsrMatrix weight = require(plan->unpack(bytes));
-    if (*ldy != spec.rows) fail(fmt::format("weight {}: the lines of out have gaps", name));
+    if (*ldy != spec.output_rows()) fail(fmt::format("weight {}: the lines of out have gaps", name));
     host_linear(weight, spec, tokens, {lines.data, lines.ld}, bias.data, {residual_lines.data, residual_lines.ld},
                 y.data);
   }
