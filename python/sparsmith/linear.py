@@ -9,6 +9,7 @@ from torch import nn
 
 from sparsmith import ops
 from sparsmith._library import SparsmithError, check_packed
+from sparsmith.fusion import epilogue
 from sparsmith.layers import parameter_of
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
@@ -20,9 +21,9 @@ class _TunedModule(nn.Module):
         super().__init__()
         self.tuned = tuned
         self.plan = tuned.plan
-        self.out_features, self.in_features = tuned.shape
+        self.out_features, self.in_features = tuned.out_features, tuned.shape[1]
         self.dtype = tuned.dtype
-        ops.know(tuned.plan, tuned.shape, tuned.dtype)
+        self._know()
         self.register_buffer("packed", packed)
         self.register_buffer("_like", torch.full((), float("nan"), dtype=self.dtype, device=packed.device),
                              persistent=False)
@@ -31,17 +32,22 @@ class _TunedModule(nn.Module):
                                 requires_grad=bias.requires_grad)
         self.bias = bias
         if bias is None and tuned.bias:
-            self.bias = nn.Parameter(torch.zeros(self.out_features, dtype=tuned.dtype, device=packed.device),
+            self.bias = nn.Parameter(torch.zeros(tuned.shape[0], dtype=tuned.dtype, device=packed.device),
                                      requires_grad=False)
+
+    def _know(self) -> None:
+        ops.know(self.plan, self.tuned.shape, self.tuned.out_features, self.dtype)
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(self.dtype)
         fused = self.bias if self.tuned.bias else None
         if torch.is_grad_enabled() and (x.requires_grad or (fused is not None and fused.requires_grad)):
-            if self.tuned.activation != "none" or self.tuned.residual:
-                raise SparsmithError(f"{self.tuned.name} was tuned with {self.tuned.activation} for inference, and has no "
-                                     "gradient: use torch.no_grad(), or tune it without an activation")
+            if self.tuned.residual:
+                raise SparsmithError(f"{self.tuned.name} was tuned with a residual for inference, and has no gradient: use "
+                                     "torch.no_grad(), or tune it without the residual")
+            if self.tuned.fused:
+                return epilogue(self.tuned, nn.functional.linear(x, self.to_dense(), self.bias))
             y = ops.Linear.apply(x, self.packed, fused, self.plan)
         else:
             y = ops.linear(x, self.packed, fused, self.plan)
@@ -49,7 +55,7 @@ class _TunedModule(nn.Module):
 
     def to_dense(self) -> torch.Tensor:
         """The weight, [out_features, in_features], on the device of the layer. Takes its dense bytes of memory."""
-        whole = self.tuned.activation == "none" and not self.tuned.residual
+        whole = not self.tuned.fused and not self.tuned.residual
         return ops.dense_weight(self.packed, self.plan, self.tuned.bias, whole)
 
     def _apply(self, fn, recurse=True):
@@ -69,11 +75,11 @@ class _TunedModule(nn.Module):
         super().__setstate__(state)
         if not ops.known(self.tuned.plan) and os.path.exists(self.tuned.file):
             load(self.tuned.file)  # a new process does not know the plan
-        ops.know(self.tuned.plan, self.tuned.shape, self.tuned.dtype)
+        self._know()
 
     def extra_repr(self) -> str:
         tuned = self.tuned
-        extra = f", activation={tuned.activation}" if tuned.activation != "none" else ""
+        extra = f", fused={tuned.fused}" if tuned.fused else ""
         return (f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
                 f"dtype={self.dtype}, sparsity={tuned.sparsity:.3f}{extra}, bytes={tuned.packed_bytes} of "
                 f"{tuned.dense_bytes}, choices={{{tuned.choices_text()}}}")
@@ -99,8 +105,8 @@ _ANSWERS = {"size", "dim", "ndimension", "numel", "nelement", "element_size", "s
 _OLD_COMPILER = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 9)
 
 
-def _like_weight(like: torch.Tensor, layer: nn.Module) -> torch.Tensor:
-    weight = like.expand(layer.out_features, layer.in_features)
+def _like_weight(like: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    weight = like.expand(shape)
     plain = _OLD_COMPILER and torch.compiler.is_compiling()
     return weight if plain else weight.as_subclass(_LikeWeight)
 
@@ -108,8 +114,9 @@ def _like_weight(like: torch.Tensor, layer: nn.Module) -> torch.Tensor:
 class SparseLinear(_TunedModule):
     """``nn.Linear`` with a tuned sparse weight: ``y = x @ W.T + bias``.
 
-    x: [..., in_features] of the layer's type, on a GPU or the CPU; y: [..., out_features]. Gradients of x and of the
-    bias are those of a dense layer, at its speed; the weight is constant. ``packed`` holds the packed bytes of the weight
+    x: [..., in_features] of the layer's type, on a GPU or the CPU; y: [..., out_features], through the activation that
+    the weight was tuned with (``tuned.fused``). Gradients of x and of the bias are those of a dense layer, at its speed;
+    the weight is constant. ``packed`` holds the packed bytes of the weight
     (a buffer: it moves, is copied and saved with the module). Make it with :meth:`from_tuned`, :meth:`from_linear` or
     :func:`sparsmith.patch_model`.
 
@@ -146,7 +153,7 @@ class SparseLinear(_TunedModule):
     def weight(self) -> torch.Tensor:
         """A tensor with the shape, type and device of the dense weight, for code that looks at these. Computing with it
         is an error: :meth:`to_dense` makes the weight."""
-        return _like_weight(self._like, self)
+        return _like_weight(self._like, self.tuned.shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.product(x)
@@ -165,6 +172,9 @@ class SparseGroup(_TunedModule):
         """The output of a member. The first call with an x runs the group; the others take their parts. A second call of
         a member, another gradient mode, or an x that was written to runs the group again; tensors of inference mode do
         not tell that they were written to."""
+        if self.tuned.gated:
+            raise SparsmithError(f"{self.tuned.name} computes one output for all of its layers: call the module that holds "
+                                 "them, or use optimize(model, fuse=False)")
         versioned = not torch.compiler.is_compiling() and not x.is_inference()
         state = (x._version if versioned else 0, torch.is_grad_enabled())
         held = self._held
@@ -195,7 +205,7 @@ class SparseGroupMember(nn.Module):
     @property
     def weight(self) -> torch.Tensor:
         """As of :class:`SparseLinear`."""
-        return _like_weight(self.group._like, self)
+        return _like_weight(self.group._like, (self.out_features, self.in_features))
 
     @property
     def dtype(self) -> torch.dtype:

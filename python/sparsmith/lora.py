@@ -34,6 +34,11 @@ class SparseLora(Linear):
                                  f"{type(self.get_base_layer()).__name__} has none: use True or \"gaussian\"")
         if config.use_dora:
             raise SparsmithError("use_dora=True needs a dense weight; sparse layers have none")
+        base = self.get_base_layer()
+        tuned = getattr(base, "tuned", None) or getattr(getattr(base, "group", None), "tuned", None)
+        if tuned is not None and tuned.fused:
+            raise SparsmithError(f"{tuned.name} computes {tuned.fused} in its kernels, and an adapter comes before: use "
+                                 "optimize(model, fuse=False)")
         super().update_layer(adapter_name, *args, config=config, **kwargs)
 
     def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:

@@ -3,8 +3,10 @@
 ``torch.ops.sparsmith.linear(x, packed, bias, plan, residual=None)`` computes
 ``activation(x @ W.T + bias) + residual`` with the kernels of a tuned weight. ``x``: [..., in_features], ``packed``:
 the packed bytes of the weight (uint8), ``bias``: [out_features] or None, ``residual``: [..., out_features] or None,
-``plan``: :attr:`sparsmith.TunedWeight.plan`. ``linear_out`` writes into its last argument. Bias, activation and residual
-are parts of the kernels: give what the weight was tuned with. On a GPU a call enqueues kernels on the current stream; a
+``plan``: :attr:`sparsmith.TunedWeight.plan`. A gated weight gives [..., out_features / 2]: the activations of the first
+half of the outputs, times the second half. ``linear_out`` writes into its last argument. Bias, activation and residual
+are parts of the kernels: give what the weight was tuned with. Kernels may read ``packed`` before earlier kernels of the
+stream have ended (programmatic dependent launch): write it by copies alone, as modules do. On a GPU a call enqueues kernels on the current stream; a
 CUDA graph may capture it. On the CPU a slow, exact version runs.
 
 ``torch.ops.sparsmith.to_dense(packed, plan)`` is the dense weight, on the CPU.
@@ -14,8 +16,9 @@ import torch
 
 from sparsmith import _library  # noqa: F401  registers the operators
 
-# Rows and columns of the weight of each plan, for shapes without a run.
+# Of each plan: rows and columns of the weight, and the last dimension of y, for shapes without a run.
 _shapes: dict[int, tuple[int, int]] = {}
+_outputs: dict[int, int] = {}
 _dtypes: dict[int, torch.dtype] = {}
 
 linear = torch.ops.sparsmith.linear.default
@@ -23,9 +26,10 @@ linear_out = torch.ops.sparsmith.linear_out.default
 to_dense = torch.ops.sparsmith.to_dense.default
 
 
-def know(plan: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
+def know(plan: int, shape: tuple[int, int], out_features: int, dtype: torch.dtype) -> None:
     """Tells the shape functions of the operators about a plan."""
     _shapes[plan] = shape
+    _outputs[plan] = out_features
     _dtypes[plan] = dtype
 
 
@@ -42,9 +46,9 @@ def _shape(plan: int) -> tuple[int, int]:
 
 @torch.library.register_fake("sparsmith::linear")
 def _(x, packed, bias, plan, residual=None):
-    rows, cols = _shape(plan)
+    _, cols = _shape(plan)
     torch._check(x.shape[-1] == cols, lambda: f"sparsmith: the last dimension of x is {x.shape[-1]}, not {cols}")
-    return x.new_empty((*x.shape[:-1], rows))
+    return x.new_empty((*x.shape[:-1], _outputs[plan]))
 
 
 @torch.library.register_fake("sparsmith::linear_out")

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 import torch
 from torch import nn
 
-from sparsmith import tuning
+from sparsmith import fusion, tuning
 from sparsmith._library import SparsmithError
-from sparsmith.fusion import shared_inputs
 from sparsmith.layers import (
     is_conv1d,
     is_linear,
@@ -130,8 +129,8 @@ def _report(name: str, modules: list[nn.Module], tuned: TunedWeight | None, reas
                        size if reason else tuned.packed_bytes, reason, tuned)
 
 
-def _misfit(tuned: TunedWeight, modules: list[nn.Module]) -> str:
-    """Why a tuned weight cannot take the place of the modules; empty if it can."""
+def _misfit(tuned: TunedWeight, modules: list[nn.Module], activation: str) -> str:
+    """Why a tuned weight cannot take the place of the modules; empty if it can. ``activation``: that may be in kernels."""
     rows = 0
     for module in modules:
         dtype, (out_features, in_features) = parameter_of(module).dtype, shape_of(module)
@@ -144,8 +143,12 @@ def _misfit(tuned: TunedWeight, modules: list[nn.Module]) -> str:
             return "it was tuned with a bias, and the layer has none"
     if rows != tuned.shape[0]:
         return f"the tuned weight has {tuned.shape[0]} output features, the layer {rows}"
-    if tuned.activation != "none" or tuned.residual:
-        return f"it was tuned with {tuned.activation if tuned.activation != 'none' else 'a residual'}"
+    if tuned.residual:
+        return "it was tuned with a residual"
+    if tuned.fused and tuned.fused != activation:
+        return f"it was tuned with {tuned.fused}, which the model is not known to compute there"
+    if tuned.fused and not tuned.bias and modules[0].bias is not None:
+        return f"it was tuned with {tuned.fused} and without the layer's bias"
     return ""
 
 
@@ -184,6 +187,8 @@ def install(model: nn.Module, names: list[str], tuned: TunedWeight, packed: torc
         sparse.weight_required_grad = is_linear(dense) and parameter_of(dense).requires_grad
         for place in places[dense]:
             replace_module(model, place, sparse)
+    if tuned.fused:
+        fusion.fuse(model, names[0], tuned)
 
 
 def _follow_saves(model: nn.Module) -> None:
@@ -231,7 +236,8 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
     places, owners = names_of(model), other_owners(model)
     first_names = {name: names[0] for names in places.values() for name in names}
     resolve = resolver(model, first_names)
-    groups = {tuple(members): name for name, members in shared_inputs(model, layers).items()}
+    groups = {tuple(members): name for name, members in fusion.shared_inputs(model, layers).items()}
+    activations = fusion.fused_activations(model, {*layers, *groups.values()})
     reports, taken = [], set()
 
     def reason_to_keep(names: list[str]) -> str:
@@ -243,7 +249,7 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
     def take(label: str, weight: TunedWeight, names: list[str]) -> None:
         modules = [layers[name] for name in names]
         taken.update(names)
-        reason = reason_to_keep(names) or _misfit(weight, modules)
+        reason = reason_to_keep(names) or _misfit(weight, modules, activations.get(label, ""))
         if not reason and weight.dense:
             reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
         device = parameter_of(modules[0]).device
@@ -304,19 +310,22 @@ def unpatch_model(model: nn.Module) -> int:
         dense.train(module.training)
         for name in names:
             replace_module(model, name, dense)
+    fusion.unfuse(model)
     return len(found)
 
 
 def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: str | None = None,
              include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
-             filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, progress: bool = True,
-             **options) -> PatchReport:
+             filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, fuse: bool = True,
+             progress: bool = True, **options) -> PatchReport:
     """Tunes the linear layers of a pruned model for its GPU, and replaces them where that is faster.
 
     ``tokens``: numbers of tokens per call, such as the batch sizes of decoding. ``memory``: the bound on the bytes of
     weights, "1x" by default: no layer takes more than its dense weight. ``include``, ``exclude``, ``filter_fn``: the
     layers to look at, as for :func:`patch_model`. ``output``: keep the tuned file under this path, for
-    :func:`patch_model` in later processes; default: a temporary file. ``options``: as for :func:`sparsmith.tune`.
+    :func:`patch_model` in later processes; default: a temporary file. ``fuse``: activations behind layers become parts of
+    their kernels, in model classes that are known (``sparsmith.fusion``), with the gate of ``act(gate(x)) * up(x)``; where
+    a gradient is wanted, such layers compute densely. ``options``: as for :func:`sparsmith.tune`.
 
     On a GPU without NVRTC, all layers stay dense, with one warning.
 
@@ -325,18 +334,21 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     owners = other_owners(model)
     layers = {name: module for name, module in linear_layers(model).items()
               if _selected(name, module, include, exclude, filter_fn) and id(parameter_of(module)) not in owners}
-    shared = shared_inputs(model, layers)
+    shared = fusion.shared_inputs(model, layers)
     groups = [f"{name}:{','.join(member + '.weight' for member in members)}" for name, members in shared.items()]
     grouped = {member: name for name, members in shared.items() for member in members}
-    biases = dict.fromkeys(grouped.get(name, name + ".weight") for name, layer in layers.items()
-                           if layer.bias is not None)
+    parts = {grouped.get(name, name): ["bias"] for name, layer in layers.items() if layer.bias is not None}
+    for name, activation in fusion.fused_activations(model, {*layers, *shared}).items() if fuse else ():
+        parts.setdefault(name, []).append(activation)
+    epilogues = [f"{_quoted(name if name in shared else name + '.weight')}={'+'.join(part)}"
+                 for name, part in parts.items()]
     path = output
     if path is None:
         folder = tempfile.mkdtemp(dir=tuning._scratch())
         path = os.path.join(folder, "model.tuned.safetensors")
     options.setdefault("device", tuning.device_option(layers.values()))
     arguments = [*options.pop("arguments", ()),
-                 *(word for name in biases for word in ("--epilogue", f"{_quoted(name)}=bias"))]
+                 *(word for text in epilogues for word in ("--epilogue", text))]
     try:
         report = tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
                              arguments=arguments, **options)

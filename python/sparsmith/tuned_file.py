@@ -64,11 +64,22 @@ class TunedWeight:
     packed_bytes: int  # on the GPU, all packings
     dense_bytes: int
     bias: bool  # the kernels add a bias
-    activation: str  # "none", "relu", "gelu" or "silu": of the kernels
+    activation: str  # of the kernels: "none", "relu", "gelu", "gelu_tanh" or "silu"
     residual: bool  # the kernels add a residual
+    gated: bool  # the kernels multiply the activations of the first half of the rows by the second half
     members: tuple[Member, ...]
     choices: tuple[Choice, ...]
     file: str
+
+    @property
+    def out_features(self) -> int:
+        """Of the kernels: half of the rows where they are gated."""
+        return self.shape[0] // 2 if self.gated else self.shape[0]
+
+    @property
+    def fused(self) -> str:
+        """The activation in the kernels, as epilogues name it: "silu+gated", "gelu"; empty if there is none."""
+        return "+".join([self.activation] * (self.activation != "none") + ["gated"] * self.gated)
 
     @property
     def sparsity(self) -> float:
@@ -110,7 +121,8 @@ class TunedFile:
             self._index[weight["name"]] = index
             self.weights[weight["name"]] = TunedWeight(
                 **{name: weight[name]
-                   for name in ("name", "plan", "nnz", "packed_bytes", "dense_bytes", "bias", "activation", "residual")},
+                   for name in ("name", "plan", "nnz", "packed_bytes", "dense_bytes", "bias", "activation", "residual",
+                                               "gated")},
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),

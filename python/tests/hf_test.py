@@ -49,18 +49,18 @@ def pruned(tmp_path_factory):
     """A function that makes a pruned dense model, and its tuned file."""
     made = {}
 
-    def make(kind):
-        if kind not in made:
+    def make(kind, fuse=True):
+        if (kind, fuse) not in made:
             model = kind().eval()
             for name, parameter in model.named_parameters():
                 if name.endswith("bias"):
                     nn.init.normal_(parameter, std=0.5)
             sparsmith.prune.magnitude_(model, 0.9)
-            path = tmp_path_factory.mktemp("tuned") / f"{kind.__name__}.tuned.safetensors"
+            path = tmp_path_factory.mktemp("tuned") / f"{kind.__name__}{fuse}.tuned.safetensors"
             sparsmith.optimize(copy.deepcopy(model), tokens=(1, 16), memory="16x", device="emulator", progress=False,
-                               output=path, arguments=["--candidates", "2"])
-            made[kind] = model, path
-        model, path = made[kind]
+                               output=path, fuse=fuse, arguments=["--candidates", "2"])
+            made[kind, fuse] = model, path
+        model, path = made[kind, fuse]
         return copy.deepcopy(model), path
 
     return make
@@ -70,8 +70,8 @@ def pruned(tmp_path_factory):
 def patched(pruned):
     """A function that makes the pruned dense model, and a sparse copy."""
 
-    def make(kind, **options):
-        model, path = pruned(kind)
+    def make(kind, fuse=True, **options):
+        model, path = pruned(kind, fuse)
         sparse = copy.deepcopy(model)
         report = sparsmith.patch_model(sparse, path, **options)
         assert len(report.patched) >= 8 or options, str(report)
@@ -415,7 +415,7 @@ def lora_parameters(model):
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")
 @pytest.mark.parametrize("kind", MODELS)
 def test_lora_trains_as_on_the_dense_model(patched, kind):
-    dense, sparse = (with_lora(model, kind) for model in patched(kind))
+    dense, sparse = (with_lora(model, kind) for model in patched(kind, fuse=False))
     before = {name: tensor.clone() for name, tensor in sparse.state_dict().items()}
     assert lora_parameters(dense).keys() == lora_parameters(sparse).keys() and len(lora_parameters(dense)) >= 8
     ids = tokens()
@@ -471,12 +471,19 @@ def test_adapters_of_transformers(patched, tmp_path):
 
 
 def test_merging_into_conv1d(patched):
-    _, sparse = patched(gpt2)
+    _, sparse = patched(gpt2, fuse=False)
     model = with_lora(sparse, gpt2)
     ids = tokens()
     expected = logits(model, ids)
     sparsmith.unpatch_model(model)
     close(logits(model.merge_and_unload(), ids), expected)
+
+
+@pytest.mark.parametrize("kind", [qwen2, gpt2])
+def test_lora_on_fused_activations(patched, kind):
+    _, sparse = patched(kind)
+    with pytest.raises(SparsmithError, match="fuse=False"):
+        with_lora(sparse, kind)
 
 
 @pytest.mark.parametrize("options", [{"use_dora": True}, {"init_lora_weights": "pissa"}, {"init_lora_weights": "olora"}])

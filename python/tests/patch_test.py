@@ -135,7 +135,7 @@ def test_weights_that_do_not_fit(tuned, change, reason):
 def test_weights_tuned_with_more_than_a_product(tmp_path):
     layer = sparse_linear(64, 64)
     for epilogue, bias, reason in [("bias", False, "it was tuned with a bias, and the layer has none"),
-                                   ("bias,relu", True, "it was tuned with relu"),
+                                   ("bias,relu", True, "it was tuned with relu, which the model is not known to compute there"),
                                    ("residual", True, "it was tuned with a residual")]:
         path = tmp_path / f"{epilogue}.safetensors"
         sparsmith.tune(nn.Sequential(layer), path, **{**tuning_options(), "arguments": ["--candidates", "1", "--epilogue",

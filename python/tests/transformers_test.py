@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 import sparsmith
-from sparsmith import SparseGroupMember
+from sparsmith import SparseGroupMember, SparsmithError
+from sparsmith.fusion import FusedActivation, GatedMLP
 
 SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4}
 DECODER = {**SIZES, "num_key_value_heads": 2, "tie_word_embeddings": False, "max_position_embeddings": 64}
@@ -142,6 +143,47 @@ def test_groups_unpatch(families, family):
     assert [type(module) for module in model.modules()] == [type(module) for module in dense.modules()]
 
 
+FUSED = {"llama with biases": "silu+gated", "qwen2": "silu+gated", "gemma": "gelu_tanh+gated", "bert": "gelu",
+         "roberta": "gelu"}
+
+
+@pytest.mark.parametrize("family", FUSED)
+def test_fused_activations(families, family):
+    dense, sparse, report = families(family)
+    fused = {layer.name.rpartition(".")[2]: layer.tuned.fused for layer in report.patched if layer.tuned.fused}
+    assert fused == {"gate_proj+up_proj" if "gated" in FUSED[family] else "dense": FUSED[family]}
+    kind = GatedMLP if "gated" in FUSED[family] else FusedActivation
+    modules = [module for module in sparse.modules() if isinstance(module, kind)]
+    assert len(modules) == dense.config.num_hidden_layers
+    plain = copy.deepcopy(dense)
+    report = sparsmith.optimize(plain, fuse=False, **tuning_options())
+    assert not any(layer.tuned and layer.tuned.fused for layer in report.layers)
+    assert not any(isinstance(module, (GatedMLP, FusedActivation)) for module in plain.modules())
+    agree(plain, dense, torch.randint(0, 64, (2, 7)))
+
+
+def test_gated_members_have_no_outputs(families):
+    mlp = families("llama")[1].model.layers[0].mlp
+    with pytest.raises(SparsmithError, match="fuse=False"):
+        mlp.up_proj(torch.zeros(1, 64))
+
+
+def test_other_activations_are_not_fused(families):
+    transformers = pytest.importorskip("transformers")
+    tuned_file = families("qwen2")[2].tuned_file
+    config = transformers.Qwen2Config(**DECODER, hidden_act="quick_gelu")
+    dense = with_biases(transformers.Qwen2ForCausalLM(config)).eval()
+    report = sparsmith.patch_model(dense, tuned_file, dry_run=True)
+    reasons = {layer.name: layer.reason for layer in report.layers}
+    assert reasons["model.layers.0.mlp.gate_proj+up_proj"] == \
+        "it was tuned with silu+gated, which the model is not known to compute there"
+    sparsmith.prune.magnitude_(dense, 0.8)
+    sparse = copy.deepcopy(dense)
+    report = sparsmith.optimize(sparse, include="mlp", **tuning_options())
+    assert len(report.patched) == 2 and not any(layer.tuned.fused for layer in report.patched)
+    agree(sparse, dense, torch.randint(0, 64, (2, 7)))
+
+
 def test_groups_train_inputs(families):
     dense, sparse, _ = families("llama with biases")
     embeds = torch.randn(1, 4, 64, requires_grad=True)
@@ -270,6 +312,7 @@ def test_conv1d(masked, device):
     assert shapes["attn.c_attn"] == (192, 64) and shapes["mlp.c_fc"] == (256, 64) and shapes["mlp.c_proj"] == (64, 256)
     if device == "cpu":
         assert len(report.patched) == 4 and model.transformer.h[0].attn.c_attn.out_features == 192
+        assert isinstance(model.transformer.h[0].mlp.act, FusedActivation)
     with torch.no_grad():
         torch.testing.assert_close(model(ids).logits, expected, atol=1e-4, rtol=1e-4)
     assert sparsmith.unpatch_model(model) == len(report.patched)
