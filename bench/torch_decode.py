@@ -12,8 +12,10 @@ JSON object a line.
 import argparse
 import inspect
 import json
+import os
 import pathlib
 import statistics
+import tempfile
 import time
 from unittest import mock
 
@@ -169,6 +171,25 @@ def prefill_ms(model, tokens):
     return statistics.median(times)
 
 
+def pruned_model(options, sparsity):
+    model = make_model(options.model, options.layers, "cuda")
+    prune(model, sparsity)
+    return model
+
+
+def optimize(model, options, cases, path):
+    return sparsmith.optimize(model, tokens=sorted({case[0] for case in cases}), exclude="lm_head", progress=False,
+                              memory=options.memory, fuse=not options.no_fuse, output=path, arguments=options.tune)
+
+
+def seconds(function, *arguments, **named):
+    torch.cuda.synchronize()
+    begin = time.time()
+    function(*arguments, **named)
+    torch.cuda.synchronize()
+    return time.time() - begin
+
+
 def report(**values):
     print(json.dumps({name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}),
           flush=True)
@@ -184,6 +205,9 @@ def main():
     parser.add_argument("--prefill", type=int, default=0, help="also time a prompt of so many tokens")
     parser.add_argument("--profile", nargs="?", const=pathlib.Path(), type=pathlib.Path, metavar="FOLDER",
                         help="also print what is left of a step, and write a page of each case to the folder")
+    parser.add_argument("--again", action="store_true", help="also time patching from the tuned file and a warm cache")
+    parser.add_argument("--memory", help="as of optimize()")
+    parser.add_argument("--no-fuse", action="store_true", help="optimize(fuse=False)")
     parser.add_argument("--tune", nargs="*", default=[], help="further arguments of `sparsmith tune`")
     options = parser.parse_args()
     if options.profile:
@@ -198,13 +222,13 @@ def main():
     report(dense_model_bytes=dense_bytes, linear_bytes=linear_bytes)
     for sparsity in options.sparsity:
         before = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
-        model = make_model(options.model, options.layers, "cuda")
-        prune(model, sparsity)
+        model = pruned_model(options, sparsity)
         tokens = greedy(model)
         logits = logits_of(model, tokens)
+        folder = tempfile.TemporaryDirectory()
+        path = folder.name + "/model.tuned.safetensors"
         begin = time.time()
-        patched = sparsmith.optimize(model, tokens=sorted({case[0] for case in cases}), exclude="lm_head",
-                                     progress=False, arguments=options.tune)
+        patched = optimize(model, options, cases, path)
         optimize_s = time.time() - begin
         torch.cuda.empty_cache()
         after = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
@@ -233,6 +257,13 @@ def main():
             del sparse
         del model, patched
         torch.cuda.empty_cache()
+        if options.again:
+            model = pruned_model(options, sparsity)
+            times = {"dry_run_s": seconds(sparsmith.patch_model, model, path, dry_run=True),
+                     "patch_s": seconds(sparsmith.patch_model, model, path)}
+            del model
+            times["warm_optimize_s"] = seconds(optimize, pruned_model(options, sparsity), options, cases, path)
+            report(sparsity=sparsity, file_bytes=os.path.getsize(path), **times)
 
 
 if __name__ == "__main__":
