@@ -206,6 +206,7 @@ def main():
     parser.add_argument("--profile", nargs="?", const=pathlib.Path(), type=pathlib.Path, metavar="FOLDER",
                         help="also print what is left of a step, and write a page of each case to the folder")
     parser.add_argument("--again", action="store_true", help="also time patching from the tuned file and a warm cache")
+    parser.add_argument("--no-decode", action="store_true", help="time no steps, and make no dense model beside")
     parser.add_argument("--memory", help="as of optimize()")
     parser.add_argument("--no-fuse", action="store_true", help="optimize(fuse=False)")
     parser.add_argument("--tune", nargs="*", default=[], help="further arguments of `sparsmith tune`")
@@ -215,11 +216,12 @@ def main():
     cases = [tuple(int(number) for number in case.split(":")) for case in options.cases]
     report(device=torch.cuda.get_device_name(), torch=torch.__version__, transformers=transformers.__version__,
            sparsmith=sparsmith.__version__, model=options.model, layers=options.layers)
-    dense_model = make_model(options.model, options.layers, "cuda")
-    linear_bytes = sum(module.weight.nbytes for module in linear_layers(dense_model))
-    dense_bytes = torch.cuda.memory_allocated()
-    dense = {case: decoders(dense_model, case, options.ways) for case in cases}
-    report(dense_model_bytes=dense_bytes, linear_bytes=linear_bytes)
+    dense = {}
+    if not options.no_decode:
+        dense_model = make_model(options.model, options.layers, "cuda")
+        report(dense_model_bytes=torch.cuda.memory_allocated(),
+               linear_bytes=sum(module.weight.nbytes for module in linear_layers(dense_model)))
+        dense = {case: decoders(dense_model, case, options.ways) for case in cases}
     for sparsity in options.sparsity:
         before = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
         model = pruned_model(options, sparsity)
@@ -240,10 +242,10 @@ def main():
                logits_difference=(sparse_logits - logits).abs().max().item(), logits_largest=logits.abs().max().item(),
                equal_argmax=(sparse_logits.argmax(-1) == logits.argmax(-1)).float().mean().item(),
                choices=[str(layer) for layer in patched.layers[:4]])
-        if options.prefill:
+        if options.prefill and dense:
             report(sparsity=sparsity, prefill=options.prefill, dense_ms=prefill_ms(dense_model, options.prefill),
                    sparse_ms=prefill_ms(model, options.prefill))
-        for case in cases:
+        for case in dense:
             sparse = decoders(model, case, options.ways)
             times = side_by_side(dense[case], sparse)
             best = min(times, key=lambda way: times[way][0])
