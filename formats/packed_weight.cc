@@ -12,11 +12,7 @@ const PackedArray* PackedWeight::array(const std::string& name) const {
   return nullptr;
 }
 
-std::int64_t PackedWeight::bytes() const {
-  std::int64_t total = 0;
-  for (const PackedArray& array : arrays) total += static_cast<std::int64_t>(array.bytes.size());
-  return total;
-}
+std::int64_t PackedWeight::bytes() const { return gpu_bytes(arrays); }
 
 std::int64_t PackedWeight::read_bytes() const {
   const auto unread = facts.find("unread_bytes");

@@ -15,6 +15,21 @@ namespace sparsmith {
 
 using Facts = std::map<std::string, std::int64_t>;
 
+// Each of several arrays in GPU memory begins at a multiple of this.
+inline constexpr std::int64_t kArrayAlignment = 256;
+// The GPU memory from an array's beginning to the next one's. An array without elements takes none.
+constexpr std::int64_t array_room(std::int64_t bytes) {
+  return (bytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+}
+// The GPU memory of these arrays: a single one, such as the dense weight, is as large as a tensor of its own.
+template <class Arrays>
+std::int64_t gpu_bytes(const Arrays& arrays) {
+  if (arrays.size() == 1) return static_cast<std::int64_t>(arrays.front().bytes.size());
+  std::int64_t bytes = 0;
+  for (const auto& array : arrays) bytes += array_room(static_cast<std::int64_t>(array.bytes.size()));
+  return bytes;
+}
+
 struct PackedArray {
   std::string name;  // the name that launch plans bind to: "values", "columns", ...
   DataType type = DataType::kUint8;
@@ -46,7 +61,7 @@ struct PackedWeight {
 
   // nullptr if there is none.
   const PackedArray* array(const std::string& name) const;
-  // Bytes of the weight in GPU memory.
+  // Bytes of GPU memory of the weight.
   std::int64_t bytes() const;
   // Bytes that a run reads of them: all bytes less the fact "unread_bytes", room that only makes strides equal.
   std::int64_t read_bytes() const;

@@ -15,12 +15,8 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::size_t kArrayAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment; }
-
 std::size_t room_for(std::size_t bytes) {
-  return aligned(std::max<std::size_t>(bytes, 1));  // an array without elements still has an address of its own
+  return static_cast<std::size_t>(array_room(static_cast<std::int64_t>(bytes)));
 }
 
 // A packing on its way to the device.
@@ -74,6 +70,7 @@ Status upload(const TunedContents& contents, const DeviceAllocator& allocator, L
   std::size_t total = 0;
   for (const auto& [key, packing] : packings)
     for (const TunedArray& array : packing.arrays) total += room_for(array.bytes.size());
+  total = std::max(total, room_for(1));  // weights without nonzeros have an address, too
   SPARSMITH_ASSIGN_OR_RETURN(model.memory, DeviceBuffer::allocate(model.context, total, allocator));
   const CudaDriver& driver = model.context->driver();
   DeviceAddress next = model.memory.address();

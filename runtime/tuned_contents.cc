@@ -243,11 +243,7 @@ const TunedKernel::Binary* TunedKernel::binary_for(int compute_capability) const
 
 const TunedArray* TunedPacking::array(std::string_view name) const { return find_in(arrays, name, &TunedArray::name); }
 
-std::int64_t TunedPacking::bytes() const {
-  std::int64_t total = 0;
-  for (const TunedArray& array : arrays) total += std::ssize(array.bytes);
-  return total;
-}
+std::int64_t TunedPacking::bytes() const { return gpu_bytes(arrays); }
 
 TunedPacking view_of(const PackedWeight& packed) {
   TunedPacking packing{packed.packing, packed.packer_version, packed.facts, {}, {}};

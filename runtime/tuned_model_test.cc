@@ -331,8 +331,8 @@ TEST_F(TunedModelTest, TakesNewValues) {
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   const Weight weight = *model->weight("fc/1");
   EXPECT_EQ(weight.info().gpu_bytes, 3 * 256);
-  EXPECT_EQ(weight.info().places_bytes, 2 * 256);
-  EXPECT_EQ(model->gpu_bytes(), 2 * 5 * 256);
+  EXPECT_EQ(weight.info().places_bytes, 256);
+  EXPECT_EQ(model->gpu_bytes(), 2 * 4 * 256);
   const std::vector<float> values = {4, 0, -2};
   fake_cuda().check_memory = true;
   fake_cuda().memory[reinterpret_cast<std::uintptr_t>(values.data())] = values.size() * sizeof(float);

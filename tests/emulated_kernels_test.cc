@@ -125,22 +125,49 @@ TEST(EmulatedDenseEpilogueTest, AKernelBehindAProductIsHeldToTheBoundOfEachOutpu
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const ImageOf slightly_wrong = [](const KernelSource& kernel) {
     KernelSource wrong = kernel;
-    const bool gated = kernel.name.starts_with("gated_");
-    const std::string store = gated ? "store(outputs, y + line * ldy + first);"
-                                    : "output.store(static_cast<u32>(row), first_token, n, sums);";
+    if (kernel.name.starts_with("gated_")) return source_image(wrong);  // its bound is larger
+    const std::string store = "output.store(static_cast<u32>(row), first_token, n, sums);";
     const std::size_t at = wrong.source.find(store);
     EXPECT_NE(at, std::string::npos);
-    wrong.source.insert(at, gated ? "for (int e = 0; e < kVector; ++e) outputs[e] *= 1.0001F;\n"
-                                  : "for (int t = 0; t < kTokens; ++t) sums[t] *= 1.0000015F;\n");
+    wrong.source.insert(at, "for (int t = 0; t < kTokens; ++t) sums[t] *= 1.0000015F;\n");
     return source_image(wrong);
   };
-  int refused[2] = {};
+  int refused = 0;
   for (const KernelCase& each : draw_dense_epilogue_cases(seed, 12)) {
     if (each.problem.spec.type == DataType::kFloat32 && !run_dense_epilogue_case(each, **executor, slightly_wrong).ok())
-      ++refused[each.problem.spec.epilogue.gated ? 1 : 0];
+      ++refused;
   }
-  EXPECT_GT(refused[0], 0);
-  EXPECT_GT(refused[1], 0) << "of gated operators, whose bound is larger";
+  EXPECT_GT(refused, 0);
+}
+
+TEST(EmulatedGatedTest, MistakesAreCaught) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  static constexpr std::pair<const char*, const char*> kMistakes[] = {
+      {"static_cast<i64>(rows) * n;", "rows;"},
+      {"2 * length : length", "length : length"},
+      {"bias[rows + row]", "bias[row]"},
+      {"i % vectors * kVector", "i % vectors"},
+      {"Activation::apply(multiply_add(alpha, to_float(gates[e]), shift))",
+       "multiply_add(alpha, to_float(gates[e]), shift)"},
+      {"y + line * ldy + first", "y + line * ldy"},
+      {"lines * vectors; i", "lines * vectors - 1; i"}};
+  for (const auto& [from, to] : kMistakes) {
+    const ImageOf image_of = [&](const KernelSource& kernel) {
+      KernelSource wrong = kernel;
+      const std::size_t at = wrong.source.find(from);
+      if (at != std::string::npos) wrong.source.replace(at, std::string_view(from).size(), to);
+      return source_image(wrong);
+    };
+    bool caught = false;
+    for (std::uint64_t draw = 0; draw < 20 && !caught; ++draw)
+      for (const KernelCase& each : draw_dense_epilogue_cases(seed + draw, 4))
+        caught =
+            caught || (each.problem.spec.epilogue.gated && !run_dense_epilogue_case(each, **executor, image_of).ok());
+    EXPECT_TRUE(caught) << from << " -> " << to;
+  }
 }
 
 // Kernels that decode what they multiply.

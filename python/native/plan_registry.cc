@@ -14,8 +14,6 @@
 namespace sparsmith::torch {
 namespace {
 
-constexpr std::size_t kArrayAlignment = 256;
-
 // The plan's hash as an operator's argument: positive, so that it reads the same everywhere.
 std::int64_t argument_of(const std::string& text) {
   return static_cast<std::int64_t>(hash64(text) & 0x7FFFFFFFFFFFFFFFU);
@@ -69,12 +67,12 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
     std::vector<PackedPlace>& places = places_.emplace_back();
     for (const TunedArray& array : packing.arrays) {
       places.push_back({array.name, array.type, packed_bytes_, array.bytes.size()});
-      const std::size_t room = std::max<std::size_t>(array.bytes.size(), 1);  // each array has an address of its own
-      packed_bytes_ += (room + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+      packed_bytes_ += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
     }
     packing.arrays.clear();
     packing.writers.clear();
   }
+  if (packed_bytes_ == 0) packed_bytes_ = kArrayAlignment;  // a weight without nonzeros has an address, too
   for (const TunedChoice& choice : weight_.op(OperatorKind::kSpmm)->choices) {
     for (const PlanStep& step : choice.plan.steps) {
       if (step.kind != PlanStep::Kind::kLaunch) continue;
