@@ -6,8 +6,8 @@ the packed bytes of the weight (uint8), ``bias``: [out_features] or None, ``resi
 ``plan``: :attr:`sparsmith.TunedWeight.plan`. A gated weight gives [..., out_features / 2]: the activations of the first
 half of the outputs, times the second half. ``linear_out`` writes into its last argument. Bias, activation and residual
 are parts of the kernels: give what the weight was tuned with. Kernels may read ``packed`` before earlier kernels of the
-stream have ended (programmatic dependent launch): write it by copies alone, as modules do. On a GPU a call enqueues kernels on the current stream; a
-CUDA graph may capture it. On the CPU a slow, exact version runs.
+stream have ended (programmatic dependent launch): write it by copies alone, as modules do. On a GPU a call enqueues
+kernels on the current stream; a CUDA graph may capture it. On the CPU a slow, exact version runs.
 
 ``torch.ops.sparsmith.to_dense(packed, plan)`` is the dense weight, on the CPU.
 """

@@ -61,9 +61,14 @@ class LayerReport:
         sparsity = "" if self.sparsity is None else f"{100 * self.sparsity:.1f} %"
         gains = ", ".join(f"{gain:.2f}x" for gain in self.gains.values())
         shape = f"{self.shape[0]} x {self.shape[1]}"
-        tail = self.tuned.choices_text() if self.patched else "dense: " + self.reason
         return f"{self.name:<48} {shape:>15} {sparsity:>7} {gains:>20} {_bytes(self.dense_bytes):>9} -> " \
-               f"{_bytes(self.bytes):<9} {tail}"
+               f"{_bytes(self.bytes):<9} {self.choices_text()}"
+
+    def choices_text(self) -> str:
+        """The kernels by number of tokens, and what they compute besides the product; or why the layer stays dense."""
+        if not self.patched:
+            return "dense: " + self.reason
+        return self.tuned.choices_text() + (f"; {self.tuned.fused} in the kernels" if self.tuned.fused else "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,7 +35,7 @@ def _layers(report: PatchReport) -> str:
              "" if layer.sparsity is None else f"{100 * layer.sparsity:.1f} %",
              *(f"{layer.gains[tokens]:.2f}x" if tokens in layer.gains else "" for tokens in numbers),
              _bytes(layer.dense_bytes), _bytes(layer.bytes),
-             layer.tuned.choices_text() if layer.patched else "dense: " + layer.reason) for layer in report.layers]
+             layer.choices_text()) for layer in report.layers]
     evidence = "predicted" if predicted else "measured"
     return (f"<p>N is a number of tokens. A gain is dense time over sparse time, {evidence} by tuning. Gain of all "
             f"sparse layers together: {', '.join(gains) or 'not known'}.</p>" +

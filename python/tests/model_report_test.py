@@ -76,7 +76,7 @@ def test_page(report):
     rows = rows_of(page)
     for layer in made.patched.layers:
         row = next(row for row in rows if row[0] == layer.name and row[1] == f"{layer.shape[0]} x {layer.shape[1]}")
-        assert row[-1] == (layer.tuned.choices_text() if layer.patched else "dense: not selected")
+        assert row[-1] == (layer.choices_text() if layer.patched else "dense: not selected")
         assert [gain for gain in row[3:-3] if gain] == [f"{gain:.2f}x" for gain in layer.gains.values()]
     for kernel in made.sparse.kernels[:20] + made.dense.kernels[:20]:
         assert [kernel.name, kernel.kind, f"{kernel.us:,.1f}", f"{kernel.launches:,.1f}"] in rows

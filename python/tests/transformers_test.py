@@ -152,6 +152,7 @@ def test_fused_activations(families, family):
     dense, sparse, report = families(family)
     fused = {layer.name.rpartition(".")[2]: layer.tuned.fused for layer in report.patched if layer.tuned.fused}
     assert fused == {"gate_proj+up_proj" if "gated" in FUSED[family] else "dense": FUSED[family]}
+    assert f"; {FUSED[family]} in the kernels" in str(report)
     kind = GatedMLP if "gated" in FUSED[family] else FusedActivation
     modules = [module for module in sparse.modules() if isinstance(module, kind)]
     assert len(modules) == dense.config.num_hidden_layers
