@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import torch
 from torch import nn
@@ -47,6 +48,9 @@ class _TunedModule(nn.Module):
                 raise SparsmithError(f"{self.tuned.name} was tuned with a residual for inference, and has no gradient: use "
                                      "torch.no_grad(), or tune it without the residual")
             if self.tuned.fused:
+                if not torch.compiler.is_compiling():
+                    warnings.warn("sparsmith: layers with activations in their kernels compute a gradient densely, and unpack "
+                                  "their weights on the host for it: optimize(model, fuse=False) before training", stacklevel=2)
                 return epilogue(self.tuned, nn.functional.linear(x, self.to_dense(), self.bias))
             y = ops.Linear.apply(x, self.packed, fused, self.plan)
         else:

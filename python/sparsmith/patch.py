@@ -321,7 +321,7 @@ def unpatch_model(model: nn.Module) -> int:
 
 def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: str | None = None,
              include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
-             filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, fuse: bool = True,
+             filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, fuse: bool | None = None,
              progress: bool = True, **options) -> PatchReport:
     """Tunes the linear layers of a pruned model for its GPU, and replaces them where that is faster.
 
@@ -329,8 +329,9 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     weights, "1x" by default: no layer takes more than its dense weight. ``include``, ``exclude``, ``filter_fn``: the
     layers to look at, as for :func:`patch_model`. ``output``: keep the tuned file under this path, for
     :func:`patch_model` in later processes; default: a temporary file. ``fuse``: activations behind layers become parts of
-    their kernels, in model classes that are known (``sparsmith.fusion``), with the gate of ``act(gate(x)) * up(x)``; where
-    a gradient is wanted, such layers compute densely. ``options``: as for :func:`sparsmith.tune`.
+    their kernels, in model classes that are known (``sparsmith.fusion``), with the gate of ``act(gate(x)) * up(x)``; by
+    default unless the model is in training mode. Where a gradient is wanted, such layers compute densely, and slowly.
+    ``options``: as for :func:`sparsmith.tune`.
 
     On a GPU without NVRTC, all layers stay dense, with one warning.
 
@@ -343,8 +344,9 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     groups = [f"{name}:{','.join(member + '.weight' for member in members)}" for name, members in shared.items()]
     grouped = {member: name for name, members in shared.items() for member in members}
     parts = {grouped.get(name, name): ["bias"] for name, layer in layers.items() if layer.bias is not None}
-    for name, activation in fusion.fused_activations(model, {*layers, *shared}).items() if fuse else ():
-        parts.setdefault(name, []).append(activation)
+    if fuse or (fuse is None and not model.training):
+        for name, activation in fusion.fused_activations(model, {*layers, *shared}).items():
+            parts.setdefault(name, []).append(activation)
     epilogues = [f"{_quoted(name if name in shared else name + '.weight')}={'+'.join(part)}"
                  for name, part in parts.items()]
     path = output
