@@ -170,7 +170,8 @@ void add_gated(const OperatorSpec& spec, bool sums, const std::string& offset, P
                      {"int", "n", integer("n")}};
   if (sums) text.parameters.push_back({"float", "alpha", scalar("alpha")});
   text.body = fmt::format("Kernel::run(product, bias, {}, y, ldy, rows, n);", sums ? "alpha" : "1.0F");
-  kernels.launch(std::move(text)).grid[0] = formula("min(ceil_div({} * n, {}), 65535)", rows / width, 256);
+  const int threads = text.threads;
+  kernels.launch(std::move(text)).grid[0] = formula("min(ceil_div({} * n, {}), 65535)", rows / width, threads);
 }
 
 void gate_output(const OperatorSpec& spec, PlannedKernels& kernels) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,8 +88,12 @@ Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted) {
     open->plans.push_back(registry.find(hashes[i]));
     weights.push_back(json_of(open->file.contents().weights[i], *open->plans[i]));
   }
+  std::set<std::string> architectures;
+  for (const sparsmith::TunedKernel& kernel : open->file.contents().kernels)
+    for (const sparsmith::TunedKernel::Binary& binary : kernel.binaries) architectures.insert(binary.architecture);
   const sparsmith::TunedProvenance& from = open->file.contents().provenance;
   open->description = nlohmann::json{{"weights", weights},
+                                     {"architectures", architectures},
                                      {"device_name", from.device_name},
                                      {"device_class", from.device_class},
                                      {"source_file", from.source_file},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ _ACTIVATED = {
 }
 
 _ACTIVATIONS = {
+    "none": lambda x: x,
     "relu": functional.relu,
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
@@ -132,7 +132,8 @@ def unfuse(model: nn.Module) -> None:
 
 def epilogue(tuned: TunedWeight, y: torch.Tensor) -> torch.Tensor:
     """What the kernels of a weight do behind product and bias."""
-    if tuned.gated:
-        gate, up = y.chunk(2, dim=-1)
-        return epilogue(dataclasses.replace(tuned, gated=False), gate) * up
-    return y if tuned.activation == "none" else _ACTIVATIONS[tuned.activation](y)
+    activation = _ACTIVATIONS[tuned.activation]
+    if not tuned.gated:
+        return activation(y)
+    gate, up = y.chunk(2, dim=-1)
+    return activation(gate) * up

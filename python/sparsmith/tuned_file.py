@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import threading
 import warnings
@@ -114,7 +113,7 @@ class TunedFile:
         self._file = OpenFile(self.path, trusted)
         described = self._file.description
         self.device_name: str = described["device_name"]
-        self.architectures = _architectures(self.path)
+        self.architectures = tuple(described["architectures"])
         self.weights: dict[str, TunedWeight] = {}
         self._index: dict[str, int] = {}
         for index, weight in enumerate(described["weights"]):
@@ -122,7 +121,7 @@ class TunedFile:
             self.weights[weight["name"]] = TunedWeight(
                 **{name: weight[name]
                    for name in ("name", "plan", "nnz", "packed_bytes", "dense_bytes", "bias", "activation", "residual",
-                                               "gated")},
+                                "gated")},
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),
@@ -152,13 +151,6 @@ class TunedFile:
 
     def __repr__(self) -> str:
         return f"TunedFile({self.path!r}, {len(self.weights)} weights, tuned for {self.device_name or 'no GPU'})"
-
-
-def _architectures(path: str) -> tuple[str, ...]:
-    """Of the tensors "cubin/<kernel>/<architecture>" of a checked file."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return tuple(sorted({name.rpartition("/")[2] for name in header if name.startswith("cubin/")}))
 
 
 def _runs(architecture: str, major: int, minor: int) -> bool:

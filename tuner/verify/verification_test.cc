@@ -195,7 +195,8 @@ TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
 }
 
 // A plain kernel of a gated operator, which rounds V to the type. `mutant` names the mistake it makes.
-ElementBuffer gated_output(const ReferenceProblem& problem, const ElementBuffer& x, const std::string& mutant = "") {
+ElementBuffer rounded_gated_output(const ReferenceProblem& problem, const ElementBuffer& x,
+                                   const std::string& mutant = "") {
   const OperatorSpec& spec = problem.spec();
   const std::int64_t half = spec.output_rows();
   const auto value_at = [&](std::int64_t row, std::int64_t token) {
@@ -233,18 +234,20 @@ TEST(GatedVerificationTest, PassesRightOutputsAndNoOthers) {
                                    {.tokens = 7, .seed = 5, .kind = kind, .padding = 3});
           problem.set_sums(problem.compute_sums());
           ASSERT_EQ(problem.output_rows(), 19);
-          const Verification right = verify_outputs(problem, gated_output(problem, problem.x()).bytes());
+          const Verification right = verify_outputs(problem, rounded_gated_output(problem, problem.x()).bytes());
           EXPECT_TRUE(right.ok) << right.reason;
           const PoisonedInput poisoned = problem.poisoned_input();
-          const ElementBuffer with_nan = gated_output(problem, poisoned.x);
+          const ElementBuffer with_nan = rounded_gated_output(problem, poisoned.x);
           const Verification nan = verify_outputs(problem, with_nan.bytes(), &poisoned);
           EXPECT_TRUE(nan.ok) << nan.reason;
           if (kind != InputKind::kVaried) continue;
           EXPECT_THAT(poisoned.effects, testing::IsSupersetOf({PoisonEffect::kNone, PoisonEffect::kNan}));
           EXPECT_FALSE(verify_outputs(problem, with_nan.bytes()).ok);
-          EXPECT_FALSE(verify_outputs(problem, gated_output(problem, poisoned.x, "dropped NaN").bytes(), &poisoned).ok);
+          EXPECT_FALSE(
+              verify_outputs(problem, rounded_gated_output(problem, poisoned.x, "dropped NaN").bytes(), &poisoned).ok);
           for (const char* mutant : {"swapped", "no activation", "no product", "dropped product"})
-            EXPECT_FALSE(verify_outputs(problem, gated_output(problem, problem.x(), mutant).bytes()).ok) << mutant;
+            EXPECT_FALSE(verify_outputs(problem, rounded_gated_output(problem, problem.x(), mutant).bytes()).ok)
+                << mutant;
         }
       }
     }
