@@ -90,7 +90,7 @@ def _run(arguments: list[str], progress: bool) -> dict:
         raise CompilerMissing("NVRTC, which compiles kernels, is missing: pip install nvidia-cuda-nvrtc")
     if done.returncode != 0:
         reason = _reason(done.stdout) or (done.stderr or "").strip()
-        raise SparsmithError(f"{' '.join(command)} failed ({done.returncode}){': ' + reason if reason else ''}")
+        raise SparsmithError(f"sparsmith {arguments[0]} failed ({done.returncode}){': ' + reason if reason else ''}")
     return json.loads(done.stdout)
 
 
@@ -105,7 +105,9 @@ def _reason(text: str) -> str:
         report = json.loads(text)
     except json.JSONDecodeError:
         return ""
-    return "no weight has enough zeros; is the model pruned?" if not report.get("weights") else "interrupted"
+    if not report.get("weights"):
+        return "no weight has enough zeros; is the model pruned?"
+    return report["memory"]["unmet"] or "interrupted"
 
 
 def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tokens: Iterable[int] = (1, 8, 32),

@@ -70,7 +70,7 @@ def test_minilm(place):
     dense = transformers.BertModel.from_pretrained(folder).eval().to(device, dtype)
     inputs = tokenizer(SENTENCES, padding=True, return_tensors="pt").to(device)
     unpruned = cosines(*[embeddings(dense, inputs)] * 2)
-    assert unpruned[0, 1] > 0.5 > unpruned[0, 2] and unpruned[2, 3] > 0.5  # the weights are those of the trained model
+    assert unpruned[0, 1] > 0.4 > unpruned[0, 2] and unpruned[2, 3] > 0.4  # the weights are those of the trained model
 
     lines = sparsmith.prune.magnitude_(dense, 0.8)
     assert all(abs(line.zeros / (line.shape[0] * line.shape[1]) - 0.8) < 1e-4 for line in lines) and len(lines) == 37
