@@ -109,6 +109,13 @@ class AccessChecker {
   // memory. unfenced_at_barrier(): whether a thread had written near these bytes without a fence when it came to its
   // warpgroup's last barrier.
   void fence_shared_writes() { unfenced_[thread_] = {}; }
+  // What `copies` writes needs no fence.
+  template <class Copies>
+  void write_fenced(const Copies& copies) {
+    const Unfenced before = unfenced_[thread_];
+    copies();
+    unfenced_[thread_] = before;
+  }
   bool unfenced_at_barrier(int thread, const std::byte* at, std::uint64_t bytes) const {
     const Unfenced& unfenced = unfenced_at_barrier_[static_cast<std::size_t>(thread)];
     const std::uint64_t begin = reinterpret_cast<std::uint64_t>(at) - base_;

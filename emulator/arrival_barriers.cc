@@ -1,9 +1,11 @@
-// Barriers in shared memory of ThreadBlock at which some threads arrive and others wait.
+// Barriers in shared memory of ThreadBlock at which some threads arrive and others wait, and the boxes that they count.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "emulator/thread_block.h"
+#include "runtime/launch_plan.h"
 
 namespace sparsmith {
 
@@ -35,12 +37,67 @@ ThreadBlock::ArrivalBarrier& ThreadBlock::arrival_barrier(const void* barrier) {
 
 void ThreadBlock::arrive(const void* barrier) {
   ArrivalBarrier& state = arrival_barrier(barrier);
+  if (state.arrived == state.expected)
+    fail([] { return "arrives once more at a barrier whose phase waits for boxes alone"; });
   checker_.release(state.arriving);
-  if (++state.arrived < state.expected) return;
-  state.arrived = 0;
-  ++state.completed;
-  state.complete = std::exchange(state.arriving, {});
-  wake(state.waiting);
+  ++state.arrived;
+  complete_phase(state);
+}
+
+void ThreadBlock::arrive_in_block(const std::byte* barrier, int rank) {
+  const std::byte* const there = in_block(barrier, rank);
+  check_cluster_access(there, 8);
+  arrive(there);
+}
+
+void ThreadBlock::arrive_expecting(const void* barrier, int boxes) {
+  if (boxes < 1) fail([] { return "expects no box"; });
+  arrival_barrier(barrier).expected_boxes += boxes;
+  arrive(barrier);
+}
+
+void ThreadBlock::complete_phase(ArrivalBarrier& barrier) {
+  if (barrier.arrived < barrier.expected || barrier.boxes < barrier.expected_boxes) return;
+  if (barrier.boxes > barrier.expected_boxes) fail([] { return "a barrier's phase ends with a box too many"; });
+  for (const PendingCopy& copy : barrier.copies) land(copy);
+  barrier.copies.clear();
+  barrier.arrived = barrier.boxes = barrier.expected_boxes = 0;
+  ++barrier.completed;
+  barrier.complete = std::exchange(barrier.arriving, {});
+  wake(barrier.waiting);
+}
+
+// A box: 64 lines of 8 chunks of 16 bytes, each at the place that the 128-byte swizzle gives it.
+void ThreadBlock::box_copy(std::byte* shared, const TensorMap* map, int element, int line, const std::byte* barrier,
+                           unsigned blocks) {
+  constexpr int kChunk = 8;  // elements
+  if (map->address == 0) fail([] { return "copies a box of a matrix that has no map: is it aligned?"; });
+  if (static_cast<std::uint64_t>(shared - shared_memory()) % 1024 != 0)
+    fail([&] { return fmt::format("copies a box to {}, not a multiple of 1,024", describe_address(shared, 1)); });
+  for (int rank = 0; blocks >> rank != 0; ++rank) {
+    if ((blocks >> rank & 1U) == 0) continue;
+    std::byte* const to = in_block(shared, rank);
+    const std::byte* const there = in_block(barrier, rank);
+    check_cluster_access(there, 8);
+    ArrivalBarrier& state = arrival_barrier(there);
+    checker_.write_fenced([&] {
+      for (int i = 0; i < kBoxLines * kBoxElements / kChunk; ++i) {
+        const int row = i / kChunk;
+        const std::int64_t first = element + i % kChunk * kChunk;
+        const bool inside = line + row >= 0 && line + row < map->lines && first >= 0;
+        const auto count = static_cast<int>(inside ? std::clamp<std::int64_t>(map->elements - first, 0, kChunk) : 0);
+        const auto from = map->address + static_cast<std::uint64_t>((line + row) * map->line_bytes + first * 2);
+        state.copies.push_back({to + row * 128 + ((i % kChunk) ^ (row % kChunk)) * 16,
+                                reinterpret_cast<const std::byte*>(from), count * 2, 0, running().line,
+                                16 - count * 2});
+        const PendingCopy& copy = state.copies.back();
+        begin_copy(copy.to, copy.from, static_cast<std::uint32_t>(copy.bytes), static_cast<std::uint32_t>(copy.zeros));
+      }
+    });
+    checker_.release(state.arriving);
+    ++state.boxes;
+    complete_phase(state);
+  }
 }
 
 // As the hardware has it: goes on at once when the phase of that parity is the one that was over last.

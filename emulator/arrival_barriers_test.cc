@@ -224,6 +224,78 @@ TEST_P(ArrivalBarriersTest, ProductsOfOperandsThatAreHandedOver) {
   EXPECT_NE(d[0], d[0]);
 }
 
+// Each block of a cluster brings a box to both; the second one reaches beyond the matrix.
+constexpr const char* kBoxes = R"(
+extern "C" __global__ void __launch_bounds__(64) test(const __grid_constant__ TensorMap map, u16* out) {
+  u8* shared = shared_memory();
+  auto* full = reinterpret_cast<ArrivalBarrier*>(shared + 2 * kBoxBytes);
+  if (thread_index() == 0) arrival_barrier_init(full, 1);
+  cluster_arrive();
+  cluster_wait();
+  if (thread_index() == 0) {
+    arrive_expecting(full, 2);
+    box_copy(shared + cluster_rank() * kBoxBytes, map, 64 * cluster_rank(), 64 * cluster_rank(), full, 3);
+  }
+  await(full, 0);
+  for (int i = thread_index(); i < 2 * 4096; i += 64) {
+    const int row = i / 64 % 64;
+    const int element = i % 64;
+    const u8* line = shared + i / 4096 * kBoxBytes + row * 128;
+    out[block_index_x() * 2 * 4096 + i] =
+        *reinterpret_cast<const u16*>(line + (element / 8 ^ row % 8) * 16 + element % 8 * 2);
+  }
+  cluster_arrive();
+  cluster_wait();
+})";
+
+TEST_P(ArrivalBarriersTest, BoxesReachBothBlocks) {
+  constexpr std::int64_t kLines = 100;
+  constexpr std::int64_t kElements = 69;
+  std::int64_t stride = 72;
+  std::vector<std::uint16_t> out;
+  const auto run_boxes = [&](const std::string& from = "", const std::string& to = "") {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    std::vector<std::uint16_t> x(static_cast<std::size_t>(kLines * stride));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::uint16_t>(i + 1);
+    const DeviceAddress address = bench.executor().allocate(x.size() * 2).value();
+    EXPECT_TRUE(bench.executor().write(address, std::as_bytes(std::span(x))).ok());
+    bench.arguments().push_back(tensor_map("x", kElements));
+    bench.bindings().operands = {{"x", address}};
+    bench.bindings().variables = {.n = kLines, .strides = {{"x", stride}}};
+    const int array = bench.add_unwritten<std::uint16_t>(4 * 4096);
+    bench.cluster = {2, 1, 1};
+    std::string text = kBoxes;
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    const Status status = bench.run(text, 2, 64, 2 * 8192 + 8);
+    if (status.ok()) out = bench.read<std::uint16_t>(array, 4 * 4096);
+    return status;
+  };
+  const Status status = run_boxes();
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (std::int64_t i = 0; i < 4 * 4096; ++i) {
+    const std::int64_t box = i / 4096 % 2;
+    const std::int64_t line = 64 * box + i / 64 % 64;
+    const std::int64_t element = 64 * box + i % 64;
+    const bool inside = line < kLines && element < kElements;
+    ASSERT_EQ(out[static_cast<std::size_t>(i)], inside ? line * stride + element + 1 : 0) << i;
+  }
+  EXPECT_THAT(run_boxes("await(full, 0);").message(), AnyOf(HasSubstr("has not landed"), HasSubstr("never written")));
+  EXPECT_THAT(run_boxes("(full, 2)", "(full, 3)").message(), HasSubstr("for arrivals that do not come"));
+  EXPECT_THAT(run_boxes("(full, 2)", "(full, 1)").message(),
+              AnyOf(HasSubstr("a box too many"), HasSubstr("never written")));
+  EXPECT_THAT(run_boxes("(full, 2)", "(full, 0)").message(), HasSubstr("expects no box"));
+  EXPECT_THAT(run_boxes("cluster_wait();\n  if", "if").message(),
+              AnyOf(HasSubstr("between its arrival"), HasSubstr("that is not ready")));
+  EXPECT_THAT(run_boxes("box_copy(shared", "box_copy(shared + 128").message(), HasSubstr("not a multiple of 1,024"));
+  EXPECT_THAT(run_boxes(", 3);", ", 4);").message(), HasSubstr("asks for block 2"));
+  EXPECT_THAT(run_boxes("arrive_expecting(full, 2);", "arrive_expecting(full, 2); arrive(full);").message(),
+              HasSubstr("arrives once more"));
+  stride = 71;
+  EXPECT_THAT(run_boxes().message(), HasSubstr("has no map"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, ArrivalBarriersTest, testing::Values(0, 1, 2));
 
 }  // namespace

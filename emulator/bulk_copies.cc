@@ -57,12 +57,7 @@ void ThreadBlock::bulk_wait(const void* barrier, unsigned phase) {
   while ((state.completed & 1U) == (phase & 1U)) {
     if (state.copies.size() == state.expected) {
       ++state.completed;
-      for (const PendingCopy& copy : state.copies) {
-        const auto offset = static_cast<std::uint64_t>(copy.to - memory_.base());
-        DeviceMemory::set_bits(memory_.addressable(), offset, static_cast<std::uint64_t>(copy.bytes), true);
-        DeviceMemory::set_bits(memory_.written(), offset, static_cast<std::uint64_t>(copy.bytes), true);
-        std::copy_n(copy.from, copy.bytes, copy.to);
-      }
+      for (const PendingCopy& copy : state.copies) land(copy);
       state.copies.clear();
     } else {
       state.waiting.push_back(current_);
@@ -72,11 +67,25 @@ void ThreadBlock::bulk_wait(const void* barrier, unsigned phase) {
   for (const BulkBarrier::Start& start : state.starts) checker_.acquire(start.thread, start.clock);
 }
 
+void ThreadBlock::land(const PendingCopy& copy) {
+  const auto offset = static_cast<std::uint64_t>(copy.to - memory_.base());
+  const auto bytes = static_cast<std::uint64_t>(copy.bytes + copy.zeros);
+  DeviceMemory::set_bits(memory_.addressable(), offset, bytes, true);
+  DeviceMemory::set_bits(memory_.written(), offset, bytes, true);
+  std::copy_n(copy.from, copy.bytes, copy.to);
+  std::fill_n(copy.to + copy.bytes, copy.zeros, std::byte{0});
+}
+
 void ThreadBlock::check_bulk_copies_have_landed() {
   for (const auto& [at, barrier] : bulk_barriers_) {
     if (barrier.copies.empty()) continue;
     called_in(barrier.copies[0].line);
     fail([] { return "the block ends before a bulk copy has landed: nobody waited for it"; });
+  }
+  for (const auto& [at, barrier] : arrival_barriers_) {
+    if (barrier.copies.empty()) continue;
+    called_in(barrier.copies[0].line);
+    fail([] { return "the block ends before a box has landed: its barrier's phase is not complete"; });
   }
 }
 

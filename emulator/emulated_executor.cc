@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,13 +18,13 @@ namespace {
 
 // The bytes of one argument's value.
 struct ArgumentValue {
-  alignas(8) std::uint64_t bits = 0;
+  alignas(64) std::array<std::byte, kTensorMapBytes> bits{};
   int bytes;
 
   template <class T>
   explicit ArgumentValue(T value) : bytes(sizeof(value)) {
     static_assert(sizeof(value) <= sizeof(bits));
-    std::memcpy(&bits, &value, sizeof(value));
+    std::memcpy(bits.data(), &value, sizeof(value));
   }
 };
 
@@ -162,6 +163,15 @@ Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const
       if (scalar == nullptr) return invalid_argument(fmt::format("no scalar '{}' is bound", argument.name));
       return ArgumentValue(*scalar);
     }
+    case PlanArgument::Kind::kTensorMap: {
+      const DeviceAddress* address = bindings.operands.find(argument.name);
+      const std::int64_t* line = bindings.variables.strides.find(argument.name);
+      if (address == nullptr || line == nullptr)
+        return invalid_argument(fmt::format("no operand '{}' is bound", argument.name));
+      SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t elements, argument.value.evaluate(bindings.variables));
+      if (*address % 16 != 0 || *line % 8 != 0) return ArgumentValue(ThreadBlock::TensorMap{});
+      return ArgumentValue(ThreadBlock::TensorMap{*address, *line * 2, elements, bindings.variables.n});
+    }
     case PlanArgument::Kind::kWorkspace:
     case PlanArgument::Kind::kInt32:
     case PlanArgument::Kind::kInt64: break;
@@ -210,7 +220,7 @@ Status EmulatedExecutor::run_launch(const PlanStep& step, const LaunchBindings& 
     }
     values.push_back(*value);
   }
-  for (const ArgumentValue& value : values) launch.arguments.push_back(&value.bits);
+  for (const ArgumentValue& value : values) launch.arguments.push_back(value.bits.data());
   launch.names = names_of(bindings);
   launch.programmatic = step.programmatic_launch;
   for (const auto& [name, address] : bindings.operands) launch.shared_with_previous.push_back(address);

@@ -98,6 +98,10 @@ std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint3
     for (std::size_t i = 0; i < barrier.copies.size(); ++i)
       if (meets(barrier.copies[i])) return describe("bulk", index_of(barrier.starts[i].thread), barrier.copies[i].line);
   }
+  for (const auto& [at, barrier] : arrival_barriers_) {
+    for (const PendingCopy& copy : barrier.copies)
+      if (meets(copy)) return fmt::format(" where the box whose copy began in line {} has not landed", copy.line);
+  }
   for (int i = 0; i < thread_numbers(); ++i) {
     for (const PendingCopy& copy : thread_of(i).copies) {
       if (meets(copy)) return describe("asynchronous", index_of(i), copy.line);

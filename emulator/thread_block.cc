@@ -236,15 +236,15 @@ void ThreadBlock::atomic_add(float* to, float value) {
 }
 
 // Nobody may read or write the destination before the copy has landed.
-void ThreadBlock::begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes) {
+void ThreadBlock::begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, std::uint32_t zeros) {
   const std::uint64_t offset = static_cast<std::uint64_t>(shared - memory_.base());
   if (offset >= DeviceMemory::kSharedBytes) {
     fail([&] { return fmt::format("asynchronous copy to {}, not to shared memory", describe_address(shared, bytes)); });
   }
-  checker_.access_range(AccessKind::kRead, global, bytes);
-  checker_.access_range(AccessKind::kWrite, shared, bytes);
-  DeviceMemory::set_bits(memory_.addressable(), offset, bytes, false);
-  DeviceMemory::set_bits(memory_.written(), offset, bytes, false);
+  if (bytes > 0) checker_.access_range(AccessKind::kRead, global, bytes);
+  checker_.access_range(AccessKind::kWrite, shared, bytes + zeros);
+  DeviceMemory::set_bits(memory_.addressable(), offset, bytes + zeros, false);
+  DeviceMemory::set_bits(memory_.written(), offset, bytes + zeros, false);
 }
 
 void ThreadBlock::async_copy(std::byte* shared, const std::byte* global, int bytes) {

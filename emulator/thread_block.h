@@ -95,6 +95,15 @@ class ThreadBlock {
     bool bfloat16;
   };
 
+  // The argument of PlanArgument::Kind::kTensorMap. `address` 0: there is none.
+  struct alignas(64) TensorMap {
+    DeviceAddress address = 0;
+    std::int64_t line_bytes = 0;
+    std::int64_t elements = 0;  // of a line
+    std::int64_t lines = 0;
+    std::array<std::uint64_t, 12> unused{};
+  };
+
   int thread_index() const { return index_of(current_); }
   int block_index(int axis) const { return static_cast<int>(coordinates(rank())[static_cast<std::size_t>(axis)]); }
   int grid_size(int axis) const { return static_cast<int>(launch_->grid[static_cast<std::size_t>(axis)]); }
@@ -131,6 +140,10 @@ class ThreadBlock {
   void arrival_barrier_init(const void* barrier, int arrivals);
   void arrival_barrier_end(const void* barrier);
   void arrive(const void* barrier);
+  void arrive_in_block(const std::byte* barrier, int rank);
+  void arrive_expecting(const void* barrier, int boxes);
+  void box_copy(std::byte* shared, const TensorMap* map, int element, int line, const std::byte* barrier,
+                unsigned blocks);
   void await_arrivals(const void* barrier, unsigned parity);
   [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes);
   // The running thread makes a call in this line of the text. 0: what follows belongs to no call.
@@ -161,6 +174,7 @@ class ThreadBlock {
     int bytes;
     int group;
     int line;
+    int zeros = 0;  // bytes that become 0 behind those copied
   };
   struct Thread {
     Fiber fiber;
@@ -195,12 +209,15 @@ class ThreadBlock {
     std::vector<Start> starts;  // of the last phase's copies, or of the copies in flight
     std::vector<int> waiting;   // threads that wait for copies to start
   };
-  // A barrier whose phases arrivals complete. A waiting thread is ordered behind the threads that arrived in the last
-  // complete phase.
+  // A barrier whose phases arrivals complete, and boxes that land. A waiting thread is ordered behind the threads that
+  // arrived, or started a box's copy, in the last complete phase.
   struct ArrivalBarrier {
     std::uint32_t completed = 0;  // phases
     int expected = 1;             // arrivals per phase
     int arrived = 0;
+    int expected_boxes = 0;  // in this phase
+    int boxes = 0;
+    std::vector<PendingCopy> copies;   // of these boxes
     AccessChecker::Arrivals arriving;  // in this phase
     AccessChecker::Arrivals complete;  // in the previous phase
     std::vector<int> waiting;          // threads
@@ -272,7 +289,10 @@ class ThreadBlock {
   // Prepares a barrier at `barrier`, after a check that the place in shared memory can hold one.
   void make_barrier(const void* barrier);
   BulkBarrier& bulk_barrier(const void* barrier);
-  void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes);
+  void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, std::uint32_t zeros = 0);
+  void land(const PendingCopy& copy);
+  // Begins the next phase of the barrier if this one is complete.
+  void complete_phase(ArrivalBarrier& barrier);
   void check_bulk_copies_have_landed();
   ArrivalBarrier& arrival_barrier(const void* barrier);
 

@@ -37,6 +37,7 @@ const char* const kProblems[] = {
     "spmm_fp16_token_major_beta+residual 512x1024 uniform 0.9 N=16 sm_90",
     "spmm_fp16_token_major_none 512x128 uniform 0.8 N=8 sm_90",
     "spmm_fp16_token_major_none 1024x2048 uniform 0.8 N=300 sm_90",
+    "spmm_fp16_token_major_none 1024x2052 uniform 0.8 N=300 sm_90",
     "spmm_fp16_token_major_none 1024x2048 uniform 0.3 N=64 sm_90",
     "spmm_fp16_token_major_none 16384x512 uniform 0.8 N=64 sm_90",
     "spmm_fp16_token_major_none 128x8192 uniform 0.8 N=64 sm_90",

@@ -14,6 +14,7 @@ namespace sparsmith {
 namespace {
 
 constexpr std::size_t kMaxArguments = 64;
+constexpr std::size_t kMaxTensorMaps = 2;
 
 // The step without its arguments, and with the values of facts in its formulas.
 Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
@@ -31,6 +32,27 @@ Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
     SPARSMITH_ASSIGN_OR_RETURN(*bytes, bytes->with_facts(facts));
   }
   return step;
+}
+
+// The map of a token-major operand (PlanArgument::Kind::kTensorMap).
+Status encode_tensor_map(const CudaDriver& driver, const std::string& name, const IntegerExpression& value,
+                         const LaunchBindings& bindings, CUtensorMap& map) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t elements, value.evaluate(bindings.variables));
+  const DeviceAddress* address = bindings.operands.find(name);
+  const std::int64_t* line = bindings.variables.strides.find(name);
+  if (address == nullptr || line == nullptr)
+    return invalid_argument(fmt::format("the operator has no operand {}", name));
+  map = {};
+  if (bindings.variables.n == 0 || *address % 16 != 0 || *line % 8 != 0) return {};
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(elements), static_cast<cuuint64_t>(bindings.variables.n)};
+  const cuuint64_t line_bytes[1] = {static_cast<cuuint64_t>(*line) * 2};
+  const cuuint32_t box[2] = {kBoxElements, kBoxLines};
+  const cuuint32_t every[2] = {1, 1};
+  return driver.check(
+      driver.TensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, reinterpret_cast<void*>(*address), sizes,
+                                  line_bytes, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+      "describing operand " + name);
 }
 
 }  // namespace
@@ -76,6 +98,9 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       if (plan_step.arguments.size() > kMaxArguments) {
         return invalid_input(fmt::format("kernel {}: over {} arguments", plan_step.kernel, kMaxArguments));
       }
+      const auto maps = std::ranges::count(plan_step.arguments, PlanArgument::Kind::kTensorMap, &PlanArgument::kind);
+      if (maps > static_cast<std::ptrdiff_t>(kMaxTensorMaps))
+        return invalid_input(fmt::format("kernel {}: over {} tensor maps", plan_step.kernel, kMaxTensorMaps));
       SPARSMITH_RETURN_IF_ERROR(check_arguments(plan_step, step.kernel->parameters()));
     }
     for (const PlanArgument& plan_argument : plan_step.arguments) {
@@ -110,6 +135,7 @@ Result<std::int64_t> BoundPlan::workspace_bytes(const IntegerVariables& variable
 struct BoundPlan::Launch {
   LaunchSizes sizes;
   std::array<std::uint64_t, kMaxArguments> values;
+  std::array<CUtensorMap, kMaxTensorMaps> maps;
 };
 
 Status BoundPlan::check(const LaunchBindings& bindings) const { return walk(bindings, nullptr, nullptr); }
@@ -129,7 +155,7 @@ Status BoundPlan::walk(const LaunchBindings& bindings, const CudaDriver* driver,
     } else if (step.plan.kind == PlanStep::Kind::kMatmul) {
       status = multiply(driver, step, bindings, workspace, stream);
     } else {
-      status = prepare(step, bindings, workspace, launch);
+      status = prepare(driver, step, bindings, workspace, launch);
       if (status.ok() && driver != nullptr && !launch.sizes.nothing_to_do())
         status = launch_kernel(*driver, step, launch, stream);
       if (!status.ok()) return status.annotate("kernel " + step.plan.kernel);
@@ -165,12 +191,21 @@ Status BoundPlan::multiply(const CudaDriver* driver, const Step& step, const Lau
   return driver == nullptr ? Status() : step.matmul->enqueue(step.plan, step.weight, bindings, product, stream);
 }
 
-Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch) {
+Status BoundPlan::prepare(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
+                          std::int64_t workspace, Launch& launch) {
   const KernelModule& kernel = *step.kernel;
   SPARSMITH_RETURN_IF_ERROR(evaluate_launch(step.plan, bindings.variables, kernel.max_threads_per_block(),
                                             kernel.max_shared_bytes(), launch.sizes));
+  std::size_t maps = 0;
   for (std::size_t i = 0; !launch.sizes.nothing_to_do() && i < step.arguments.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(launch.values[i], value_of(step.arguments[i], bindings, workspace));
+    const Argument& argument = step.arguments[i];
+    if (argument.kind == PlanArgument::Kind::kTensorMap) {
+      if (driver == nullptr) continue;
+      CUtensorMap& map = launch.maps[maps++];
+      SPARSMITH_RETURN_IF_ERROR(encode_tensor_map(*driver, argument.name, argument.value, bindings, map));
+      continue;
+    }
+    SPARSMITH_ASSIGN_OR_RETURN(launch.values[i], value_of(argument, bindings, workspace));
   }
   return {};
 }
@@ -178,7 +213,11 @@ Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std:
 Status BoundPlan::launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream) {
   const auto& [grid, block, cluster, shared_bytes] = launch.sizes;
   std::array<void*, kMaxArguments> pointers;
-  for (std::size_t i = 0; i < step.arguments.size(); ++i) pointers[i] = &launch.values[i];
+  std::size_t maps = 0;
+  for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+    const bool map = step.arguments[i].kind == PlanArgument::Kind::kTensorMap;
+    pointers[i] = map ? static_cast<void*>(&launch.maps[maps++]) : &launch.values[i];
+  }
 
   std::array<CUlaunchAttribute, 2> attributes{};
   unsigned attribute_count = 0;

@@ -74,7 +74,8 @@ class BoundPlan {
                      CUstream stream);
   static Status multiply(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
                          std::int64_t workspace, CUstream stream);
-  static Status prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch);
+  static Status prepare(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
+                        std::int64_t workspace, Launch& launch);
   static Status launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream);
 
   std::vector<Step> steps_;

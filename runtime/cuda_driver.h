@@ -61,7 +61,8 @@ namespace sparsmith {
   X(EventDestroy, cuEventDestroy_v2)                                    \
   X(EventRecord, cuEventRecord)                                         \
   X(EventSynchronize, cuEventSynchronize)                               \
-  X(EventElapsedTime, cuEventElapsedTime)
+  X(EventElapsedTime, cuEventElapsedTime)                               \
+  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled)
 
 struct CudaDriver {
 #define SPARSMITH_CUDA_DRIVER_MEMBER(member, symbol) \

@@ -348,6 +348,30 @@ TEST_F(GpuExecutorTest, RefusesWhatNoDeviceLaunches) {
   EXPECT_TRUE(fake_cuda().launches.empty());
 }
 
+// By what the fake driver was asked for: address, elements, lines, bytes of a line.
+TEST_F(GpuExecutorTest, DescribesOperandsToTheDriver) {
+  load("mapped", 1024, {8, kTensorMapBytes, 4});
+  PlanStep step;
+  step.kernel = "mapped";
+  step.arguments = {operand("x"), tensor_map("x", 70), {Kind::kInt32, "", 7}};
+  LaunchBindings bindings;
+  bindings.variables = {.n = 5, .strides = {{"x", 72}}};
+  const auto run_at = [&](DeviceAddress address) {
+    bindings.operands = {{"x", address}};
+    const Status status = executor_->run({{step}, 0}, bindings);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    std::array<std::uint64_t, 4> asked{};
+    std::memcpy(asked.data(), fake_cuda().launches.back().parameters.at(1).data(), sizeof(asked));
+    return asked;
+  };
+  EXPECT_EQ(run_at(4096), (std::array<std::uint64_t, 4>{4096, 70, 5, 144}));
+  EXPECT_EQ(run_at(4098), (std::array<std::uint64_t, 4>{})) << "not aligned";
+  bindings.variables.strides = {{"x", 73}};
+  EXPECT_EQ(run_at(4096), (std::array<std::uint64_t, 4>{})) << "lines are not aligned";
+  bindings.variables.strides = {};
+  EXPECT_EQ(executor_->run({{step}, 0}, bindings).code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(GpuExecutorTest, ADeviceErrorNamesTheKernel) {
   load("k");
   fake_cuda().fail_launches_with = 700;

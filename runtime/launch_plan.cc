@@ -26,14 +26,17 @@ constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 using Kind = PlanArgument::Kind;
 
 constexpr std::string_view kStepNames[] = {"launch", "zero", "matmul"};
-constexpr std::string_view kKindNames[] = {"packed", "operand", "workspace", "int32", "int64", "scalar"};
+constexpr std::string_view kKindNames[] = {"packed", "operand", "workspace", "int32", "int64", "scalar", "tensor_map"};
 
 // In tuned files before version 4 the kind of an operand or a scalar was its name.
 constexpr std::string_view kOldOperands[] = {"x", "y", "bias", "residual"};
 constexpr std::string_view kOldScalars[] = {"alpha", "beta"};
 
-// Whether an argument of this kind has a value. Otherwise it has a name.
-bool has_value(Kind kind) { return kind == Kind::kWorkspace || kind == Kind::kInt32 || kind == Kind::kInt64; }
+// Whether an argument of this kind has a value, and whether it has a name.
+bool has_value(Kind kind) {
+  return kind == Kind::kWorkspace || kind == Kind::kInt32 || kind == Kind::kInt64 || kind == Kind::kTensorMap;
+}
+bool has_name(Kind kind) { return !has_value(kind) || kind == Kind::kTensorMap; }
 
 // JSON of a constant is a number, JSON of a formula is a text.
 OrderedJson json_of_expression(const IntegerExpression& expression) {
@@ -95,11 +98,8 @@ void fields(auto& f, PlanArgument& argument) {
     return kind ? std::optional(PlanArgument{*kind, "", 0}) : std::nullopt;
   };
   text_field(f, "kind", argument, name_of, parse, "is not a kind of argument");
-  if (has_value(argument.kind)) {
-    expression_field(f, "value", argument.value);
-  } else if (!is_old) {
-    name_field(f, "name", argument.name, ".-/");
-  }
+  if (has_name(argument.kind) && !is_old) name_field(f, "name", argument.name, ".-/");
+  if (has_value(argument.kind)) expression_field(f, "value", argument.value);
 }
 
 void fields(auto& f, PlanStep& step) {
@@ -156,6 +156,9 @@ PlanArgument packed_array(std::string name) { return {Kind::kPacked, std::move(n
 PlanArgument operand(std::string name) { return {Kind::kOperand, std::move(name), 0}; }
 PlanArgument workspace(std::string_view offset) { return {Kind::kWorkspace, "", IntegerExpression::of(offset)}; }
 PlanArgument scalar(std::string name) { return {Kind::kScalar, std::move(name), 0}; }
+PlanArgument tensor_map(std::string name, std::int64_t elements) {
+  return {Kind::kTensorMap, std::move(name), elements};
+}
 PlanArgument null_pointer() { return {Kind::kInt64, "", 0}; }
 
 void launch_programmatically(LaunchPlan& plan, bool first_too) {

@@ -81,6 +81,15 @@ TEST(LaunchPlan, ReadsArgumentsAsFilesBeforeVersion4NameThem) {
   EXPECT_EQ(*launch_plan_from_json(to_json(*plan)), *plan);
 }
 
+TEST(LaunchPlan, TensorMapsSurviveJson) {
+  LaunchPlan plan;
+  plan.steps.emplace_back().kernel = "k";
+  plan.steps[0].arguments = {tensor_map("x", 72), operand("x")};
+  const std::string json = to_json(plan);
+  EXPECT_NE(json.find(R"({"kind":"tensor_map","name":"x","value":72})"), std::string::npos) << json;
+  EXPECT_EQ(*launch_plan_from_json(json), plan);
+}
+
 TEST(LaunchPlan, MatmulStepsSurviveJson) {
   PlanStep third = matmul_step("values", std::nullopt);
   third.proposal = 2;

@@ -26,6 +26,7 @@ std::int64_t parameter_bytes(PlanArgument::Kind kind) {
   switch (kind) {
     case PlanArgument::Kind::kInt32:
     case PlanArgument::Kind::kScalar: return 4;
+    case PlanArgument::Kind::kTensorMap: return kTensorMapBytes;
     default: return 8;
   }
 }
@@ -67,6 +68,10 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& 
     LaunchSizes sizes;
     Status status = evaluate_launch(step, variables, kernel.max_threads, kernel.max_shared_bytes, sizes);
     for (const PlanArgument& argument : step.arguments) {
+      if (!status.ok()) break;
+      if (argument.kind == PlanArgument::Kind::kTensorMap &&
+          argument.value != IntegerExpression(spec.cols))  // lines of X; no kernel reads others so
+        status = invalid_input(fmt::format("a map of {} elements a line; X has {}", argument.value.text(), spec.cols));
       if (!status.ok()) break;
       status = evaluate_number(argument.kind, argument.value, variables, workspace).status();
     }

@@ -72,7 +72,8 @@ Status check_name_of(const PlanArgument& argument, const PlanScope& scope) {
   if (argument.kind == PlanArgument::Kind::kPacked && scope.packing.array(argument.name) == nullptr &&
       !contains(scope.arrays, argument.name))
     return invalid_input(fmt::format("packing {} has no array {}", scope.packing.packing, argument.name));
-  if (argument.kind == PlanArgument::Kind::kOperand && !contains(scope.operands, argument.name))
+  const bool operand = argument.kind == PlanArgument::Kind::kOperand || argument.kind == PlanArgument::Kind::kTensorMap;
+  if (operand && !contains(scope.operands, argument.name))
     return invalid_input(fmt::format("there is no operand {:.100}", argument.name));
   if (argument.kind == PlanArgument::Kind::kScalar && !contains(scope.scalars, argument.name))
     return invalid_input(fmt::format("there is no scalar {:.100}", argument.name));

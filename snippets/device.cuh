@@ -22,3 +22,4 @@
 
 #include "snippets/device/arrival_barriers.cuh"
 #include "snippets/device/bulk_copies.cuh"
+#include "snippets/device/tensor_copies.cuh"

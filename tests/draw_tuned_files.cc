@@ -37,7 +37,7 @@ std::vector<std::byte> cubin_for(const std::string& kernel, const LaunchPlan& pl
     for (const PlanArgument& argument : step.arguments) {
       using Kind = PlanArgument::Kind;
       const bool narrow = argument.kind == Kind::kInt32 || argument.kind == Kind::kScalar;
-      sizes.push_back(narrow ? 4 : 8);
+      sizes.push_back(narrow ? 4 : argument.kind == Kind::kTensorMap ? kTensorMapBytes : 8);
     }
   }
   return fake_cubin(kernel, sizes);

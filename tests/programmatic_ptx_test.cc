@@ -53,8 +53,9 @@ std::map<std::string, KernelSource> some_kernels() {
   const auto comparison = output_comparison_kernel(DataType::kFloat32);
   EXPECT_TRUE(comparison.ok()) << comparison.status().to_string();
   if (comparison.ok()) add(*comparison);
-  for (const char* kind : {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized", "bsr",
-                           "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
+  for (const char* kind :
+       {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized", "cooperative", "bsr",
+        "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
     EXPECT_GE(kinds[kind], 1) << kind;
   return sources;
 }

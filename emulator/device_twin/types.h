@@ -9,6 +9,7 @@
 
 #define __global__
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define SPARSMITH_DEVICE inline __attribute__((always_inline))
 #define SPARSMITH_UNROLL
 #define SPARSMITH_ROLLED

@@ -112,7 +112,7 @@ std::vector<Rule> worthwhile_scatter_rules(const ScatterChoice& choice) {
          const auto between = std::ranges::count_if(
              kMinRounds, [&](std::int64_t value) { return value > least && static_cast<double>(value) <= low; });
          return (static_cast<double>(least) <= low && between < choice.values_below) ||
-                (least == in["max_rounds"] && static_cast<double>(least) <= rounds.mean + 4);
+                (least == in["max_rounds"] && static_cast<double>(least) <= rounds.mean + 4.5);
        }},
       {with(choice.parameters, {"max_rounds"}), "registers hold what nearly all tiles have, and little more",
        [choice](const RuleInput& in) {

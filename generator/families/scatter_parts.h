@@ -1,4 +1,4 @@
-// Parts that the families on the scatter format share: scatter, wgmma, specialized.
+// Parts that the families on the scatter format share: scatter, wgmma, specialized, cooperative.
 #pragma once
 
 #include <algorithm>

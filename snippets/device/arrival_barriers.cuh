@@ -27,6 +27,14 @@ SPARSMITH_DEVICE void arrive(ArrivalBarrier* barrier) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
   SPARSMITH_ASM_SM_90("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
 }
+// At the barrier that stands at the same place of another block of the cluster, or of this one.
+SPARSMITH_DEVICE void arrive_in_block(ArrivalBarrier* barrier, int rank) {
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+  SPARSMITH_ASM_SM_90(
+      "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\tmbarrier.arrive.shared::cluster.b64 _, "
+      "[there];\n\t}" ::"r"(at),
+      "r"(rank) : "memory");
+}
 // Until the phase of that parity is over: the first one has 0, the one that was over before it 1. Every lane of a warp
 // calls it.
 SPARSMITH_DEVICE void await(ArrivalBarrier* barrier, u32 parity) { barrier_wait(barrier, parity); }

@@ -17,6 +17,16 @@ constexpr int kWarpgroupThreads = 128;
 SPARSMITH_DEVICE void warpgroup_barrier(int warpgroup) {
   asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 1) : "memory");
 }
+// Registers that the warps of a warpgroup give up, and that another warpgroup takes when they are there: multiples
+// of 8.
+template <int kRegisters>
+SPARSMITH_DEVICE void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+SPARSMITH_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
 // What this thread wrote to shared memory is seen by multiplications behind the next barrier.
 SPARSMITH_DEVICE void tensor_reads_follow() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -113,7 +123,10 @@ struct SharedMultiply;
   SPARSMITH_SHARED_MULTIPLY(Type, type, 32, SPARSMITH_TEXT_0_15, "%16, %17", SPARSMITH_SUMS_8(0), SPARSMITH_SUMS_8(8)) \
   SPARSMITH_SHARED_MULTIPLY(Type, type, 64, SPARSMITH_TEXT_0_31, "%32, %33", SPARSMITH_SUMS_32(0))                     \
   SPARSMITH_SHARED_MULTIPLY(Type, type, 128, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63, "%64, %65",                \
-                            SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32))
+                            SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32))                                               \
+  SPARSMITH_SHARED_MULTIPLY(Type, type, 256, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63 ", " SPARSMITH_TEXT_64_127, \
+                            "%128, %129", SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32), SPARSMITH_SUMS_32(64),          \
+                            SPARSMITH_SUMS_32(96))
 SPARSMITH_SHARED_MULTIPLIES(half, "f16")
 SPARSMITH_SHARED_MULTIPLIES(bfloat16, "bf16")
 #undef SPARSMITH_SHARED_MULTIPLIES

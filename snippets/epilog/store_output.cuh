@@ -102,24 +102,31 @@ struct StoreOutput {
     }
   }
 
-  // kRows neighbouring rows of a token, those below `end_row`, in two steps: what reads, and what only writes.
+  // kRows neighbouring rows of a token, those below `end_row`, in two steps: what reads, and what only writes. kWhole:
+  // all are below it, they begin at a multiple of kRows, and takes_vectors() holds.
   template <int kRows>
   using Finished = Vector<Value, kRows>;
   template <int kRows>
+  SPARSMITH_DEVICE bool takes_vectors() const {
+    return kTokenMajor &&
+           (reinterpret_cast<u64>(y) | static_cast<u64>(ldy) * sizeof(Value)) % (kRows * sizeof(Value)) == 0;
+  }
+  template <int kRows, bool kWhole = false>
   SPARSMITH_DEVICE void finish_rows(u32 row, int end_row, int token, const float (&sums)[kRows],
                                     Finished<kRows>& values) const {
     SPARSMITH_UNROLL for (int i = 0; i < kRows; ++i) {
       values[i] = {};
-      if (row + i >= static_cast<u32>(end_row)) continue;
+      if (!kWhole && row + i >= static_cast<u32>(end_row)) continue;
       float shift = 0.0F;
       if constexpr (kBias) shift = to_float(bias[row + i]);
       values[i] = from_float<Value>(finish(sums[i], shift, row + i, token));
     }
   }
-  template <int kRows>
+  template <int kRows, bool kWhole = false>
   SPARSMITH_DEVICE void store_rows(u32 row, int end_row, int token, const Finished<kRows>& values) const {
     Value* to = y + at(row, token, ldy);
-    if (kTokenMajor && row + kRows <= static_cast<u32>(end_row) && reinterpret_cast<u64>(to) % sizeof(values) == 0) {
+    if (kWhole ||
+        (kTokenMajor && row + kRows <= static_cast<u32>(end_row) && reinterpret_cast<u64>(to) % sizeof(values) == 0)) {
       *reinterpret_cast<Finished<kRows>*>(to) = values;
       return;
     }

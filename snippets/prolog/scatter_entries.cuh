@@ -278,8 +278,8 @@ SPARSMITH_DEVICE bool copy_first_rows(const Weight& weight, int first_block, u32
 template <int kMinRounds, int kMaxRounds>
 struct WordEntries : scatter::Entries<WordEntries<kMinRounds, kMaxRounds>, kMinRounds, kMaxRounds> {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
-  SPARSMITH_TUNE(kMaxRounds, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
+  SPARSMITH_TUNE(kMinRounds, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
+  SPARSMITH_TUNE(kMaxRounds, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64, 72)
   static_assert(kMinRounds <= kMaxRounds, "what is not predicated is held");
 
   using Words = scatter::TileWords<kMinRounds, kMaxRounds>;
@@ -310,8 +310,8 @@ struct WordEntries : scatter::Entries<WordEntries<kMinRounds, kMaxRounds>, kMinR
 template <int kMinRounds, int kMaxRounds>
 struct ByteEntries : scatter::Entries<ByteEntries<kMinRounds, kMaxRounds>, kMinRounds, kMaxRounds> {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
-  SPARSMITH_TUNE(kMaxRounds, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
+  SPARSMITH_TUNE(kMinRounds, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
+  SPARSMITH_TUNE(kMaxRounds, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64, 72)
   static_assert(kMinRounds <= kMaxRounds, "what is not predicated is held");
 
   // Of a tile's fixed rounds, all positions come before all values; their registers are free after they have been

@@ -16,7 +16,7 @@ namespace sparsmith {
 template <class Value_, int kTokens_, int kRowTiles>
 struct TileSums {
   SPARSMITH_ROLE(reduction)
-  SPARSMITH_TUNE(kTokens_, 8, 16, 32, 64, 128)
+  SPARSMITH_TUNE(kTokens_, 8, 16, 32, 64, 128, 256)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
 
   using Value = Value_;

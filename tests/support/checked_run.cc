@@ -80,11 +80,13 @@ class Checker {
     using Kind = PlanArgument::Kind;
     const Kind kind = argument.kind;
     const bool narrow = kind == Kind::kInt32 || kind == Kind::kScalar;
-    if (bytes.size() != (narrow ? 4U : 8U)) return fmt::format("{} bytes", bytes.size());
+    const bool map = kind == Kind::kTensorMap;
+    if (bytes.size() != (narrow ? 4U : map ? 128U : 8U)) return fmt::format("{} bytes", bytes.size());
     if (narrow || kind == Kind::kInt64) return "";
     std::uint64_t address = 0;
     std::memcpy(&address, bytes.data(), sizeof(address));
-    if (kind == Kind::kOperand) return address == *buffers.operands.find(argument.name) ? "" : "not " + argument.name;
+    if (kind == Kind::kOperand || map)
+      return address == *buffers.operands.find(argument.name) ? "" : "not " + argument.name;
     if (kind == Kind::kWorkspace)
       return address >= buffers.workspace.begin() &&
                      address - buffers.workspace.begin() <= static_cast<std::uint64_t>(buffers.workspace_bytes)

@@ -220,6 +220,17 @@ FAKE CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t b
   return set(to, value, bytes);
 }
 
+// The bytes say what was asked for.
+FAKE CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, void* address,
+                                     const cuuint64_t* sizes, const cuuint64_t* line_bytes, const cuuint32_t*,
+                                     const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                     CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  const std::uint64_t asked[] = {reinterpret_cast<std::uint64_t>(address), sizes[0], sizes[1], line_bytes[0]};
+  if (rank != 2 || asked[0] % 16 != 0 || asked[3] % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+  *map = {};
+  return std::memcpy(map, asked, sizeof(asked)), CUDA_SUCCESS;
+}
+
 FAKE CUresult cuModuleLoadData(CUmodule* module, const void* data) {
   const auto* image = static_cast<const std::byte*>(data);
   *module = reinterpret_cast<CUmodule>(new FakeModule{{image, image + image_bytes(image)}, {}});

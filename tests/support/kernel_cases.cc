@@ -75,7 +75,8 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
 }
 
 bool makes_tiles(const Family& family) {
-  return family.name == "scatter" || family.name == "wgmma" || family.name == "specialized";
+  return family.name == "scatter" || family.name == "wgmma" || family.name == "specialized" ||
+         family.name == "cooperative";
 }
 bool needs_16_bits(const Family& family) {
   return family.name == "bitmap" || family.name == "bsr" || family.name == "two_four" || makes_tiles(family);
@@ -375,6 +376,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
         each.problem.tokens = draw_tokens_of_panels(random, spec.type);
       if (family.name == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
+      if (family.name == "cooperative" && random() % 3 == 0) each.problem.tokens += 120;
+      if (family.name == "cooperative" && weight == 0) each.problem.tokens += 256;
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
@@ -449,7 +452,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
         if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
-      if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
+      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_")) step.grid = step.cluster;
       for (const char* whole : {"bsr_", "gather_", "sampled_"})
         if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];

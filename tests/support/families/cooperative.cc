@@ -1,0 +1,90 @@
+// Mistakes that kernels of the cooperative family may have, and their grids.
+#include <algorithm>
+
+#include "generator/families/cooperative/cooperative_family.h"
+#include "tests/support/families/known_family.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Some weight of several hundred nonzeros.
+Mutation::Matters cooperative(bool (*holds)(const CooperativeConfig&, const PackedCase&)) {
+  return [holds](const Config&, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > 300 && holds(CooperativeConfig(each.config), each);
+    });
+  };
+}
+
+bool any_tiles(const CooperativeConfig&, const PackedCase&) { return true; }
+// Another X shows in the sums: not those of a single row, which relu may hide.
+bool shows(const PackedCase& each) {
+  return each.inputs.kind == InputKind::kVaried && each.problem.tokens > 3 && each.matrix.nnz() > each.matrix.cols;
+}
+bool fills_stages_again(const CooperativeConfig& config, const PackedCase& each) {
+  return each.matrix.cols > 2 * 64 * config.stages;
+}
+bool aligned_input(const CooperativeConfig&, const PackedCase& each) {
+  return each.inputs.padding % 8 == 0 && each.matrix.cols % 8 == 0;
+}
+bool meets_infinity_in_some(const CooperativeConfig&, const PackedCase& each) { return meets_infinity(each); }
+
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> all = {
+      {"tiles are multiplied before they are full", "await(work.tile_full(stage.number, row), stage.parity);", "",
+       cooperative(any_tiles)},
+      {"X is multiplied before it is there", "await(work.input_full(stage.number), stage.parity);", "",
+       cooperative(any_tiles)},
+      {"tensor cores need not see what they multiply",
+       "tensor_reads_follow();\n    warp_barrier();\n    if (lane() == 0) arrive(full)",
+       "warp_barrier();\n    if (lane() == 0) arrive(full)", cooperative(any_tiles)},
+      {"a tile is handed over before all lanes have stored",
+       "tensor_reads_follow();\n    warp_barrier();\n    if (lane() == 0) arrive(full)",
+       "tensor_reads_follow();\n    if (lane() == 0) arrive(full)", cooperative(any_tiles)},
+      {"a stage is filled while it is multiplied", "await(work.empty(stage.number), stage.parity ^ 1U);", "",
+       cooperative(fills_stages_again)},
+      {"stages are given back before products end", "warpgroup_multiply_wait<1>();", "",
+       cooperative(fills_stages_again)},
+      {"stages are given back to one block", "if (lane() < kBlocks) arrive_in_block",
+       "if (lane() < kBlocks - 1) arrive_in_block", cooperative(fills_stages_again)},
+      {"stages have one phase", "number -= kStages;\n      parity ^= 1U;", "number -= kStages;",
+       cooperative(fills_stages_again)},
+      {"products are not awaited", "warpgroup_multiply_wait();\n      if (last >= 0)", "if (last >= 0)",
+       cooperative(any_tiles)},
+      {"products are not begun", "warpgroup_multiply_begin();\n          sums", "sums", cooperative(any_tiles)},
+      {"a tile is not cleared", "scatter::zero_tile(tile);", "", cooperative(any_tiles)},
+      {"boxes come to one block", "(1U << kBlocks) - 1", "1U << cluster_rank()", cooperative(aligned_input)},
+      {"boxes of other tokens", "first_token + box * kBoxLines", "first_token",
+       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return aligned_input(config, each) && each.problem.tokens > 64 + 3 && shows(each);
+       })},
+      {"chunks of X are not where they are looked for", "((u * 4 + lane() % 4) ^ (token % 8)) * 16",
+       "(u * 4 + lane() % 4) * 16",
+       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return !aligned_input(config, each) && shows(each);
+       })},
+      {"X is read before it may be", "if (waits) wait_for_previous();  // X may be read", "// X may be read",
+       cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.programmatic; })},
+      {"warps take one place of outputs", "work.shared + kSumsAt + warp * kWarpSumBytes", "work.shared + kSumsAt",
+       cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.matrix.rows > 16; })},
+      {"outputs are read before they are there", "warp_barrier();\n      typename Output", "typename Output",
+       cooperative(any_tiles)},
+      {"Inf goes unseen", "if (!all_finite(work, sums, warp, meeting))", "if (false)",
+       cooperative(meets_infinity_in_some)},
+      {"a tile of nonzeros is not cleared", "scatter::zero_tile(dense);", "", cooperative(meets_infinity_in_some)},
+      {"Inf in X is dropped where W is stored", "if (w[r] != 0.0F) sum", "if (w[r] != 0.0F && is_finite(x)) sum",
+       cooperative([](const CooperativeConfig&, const PackedCase& each) { return stores_infinity(each); })},
+  };
+  return all;
+}
+
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  const AxisWork rows = rows_of_grid(each.problem.spec.rows, 256);
+  const AxisWork tokens = tokens_of_grid(n, CooperativeConfig(each.config).token_tile);
+  return {{.axis = 0, .work = rows.blocks() * tokens.blocks(), .factor = 2, .most = 132}, parts_of_grid(1)};
+}
+
+const Registration kRegistered("cooperative", {mutations, grid});
+
+}  // namespace
+}  // namespace sparsmith::test
