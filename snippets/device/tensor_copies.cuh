@@ -1,5 +1,5 @@
-// Copies of boxes of a matrix from global to shared memory by the tensor memory accelerator (from sm_90 on), also to the
-// blocks of a cluster at once. One thread starts a copy; an arrival barrier counts what has landed.
+// Copies of boxes of a matrix from global to shared memory by the tensor memory accelerator (from sm_90 on), also to
+// the blocks of a cluster at once. One thread starts a copy; an arrival barrier counts what has landed.
 #pragma once
 
 #include "snippets/device/arrival_barriers.cuh"
@@ -15,8 +15,8 @@ namespace sparsmith {
 struct alignas(64) TensorMap {
   u64 words[16];
 };
-// A box has 64 lines of 64 elements of 16 bits. In shared memory its lines of 128 bytes stand one behind the other, chunk
-// h of 16 bytes of line r at h ^ (r % 8), from a multiple of 1,024 on. Outside of the matrix it is 0.
+// A box has 64 lines of 64 elements of 16 bits. In shared memory its lines of 128 bytes stand one behind the other,
+// chunk h of 16 bytes of line r at h ^ (r % 8), from a multiple of 1,024 on. Outside of the matrix it is 0.
 constexpr int kBoxLines = 64;
 constexpr int kBoxBytes = 8192;
 

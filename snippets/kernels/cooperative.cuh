@@ -95,7 +95,9 @@ struct CooperativeKernel {
     int n;
     u8* shared;
 
-    SPARSMITH_DEVICE int row_panels() const { return (weight.row_blocks + kBlocks * kRowTiles - 1) / (kBlocks * kRowTiles); }
+    SPARSMITH_DEVICE int row_panels() const {
+      return (weight.row_blocks + kBlocks * kRowTiles - 1) / (kBlocks * kRowTiles);
+    }
     SPARSMITH_DEVICE int token_tiles() const { return (n + kTokens - 1) / kTokens; }
     SPARSMITH_DEVICE int outputs() const { return row_panels() * token_tiles(); }
     SPARSMITH_DEVICE int first() const { return block_index_x() / kBlocks; }
@@ -194,8 +196,10 @@ struct CooperativeKernel {
       Cursor cursor(weight, first, tiles, lists[0].list);
       cursor.begin(lists[0].list);
       if (1 < tiles) cursor.prefetch_next();
-      if (waits) wait_for_previous();  // X may be read; the first entries are under way
-      waits = false;
+      if (waits) {  // X may be read; the first entries are under way
+        wait_for_previous();
+        waits = false;
+      }
       SPARSMITH_ROLLED for (int t = 0; t < count; t += kLists) {
         SPARSMITH_UNROLL for (int b = 0; b < kLists; ++b) {
           if (t + b >= count) break;
@@ -219,7 +223,9 @@ struct CooperativeKernel {
       }
       column -= columns;
     }
-    if (waits) wait_for_previous();
+    if (waits) {
+      wait_for_previous();
+    }
   }
 
   // Loads a tile's entries, when those of the present one are there; and prefetches the tile's behind it.
@@ -353,7 +359,8 @@ struct CooperativeKernel {
   // Whether all sums of the warpgroup are finite.
   static SPARSMITH_DEVICE bool all_finite(const Work& work, const Sums& sums, int warp, Meeting& meeting) {
     // Two places by turns: before one is written again, all have met elsewhere.
-    u32* finite = reinterpret_cast<u32*>(work.shared + kFiniteAt) + (warp / 4 * 2 + static_cast<int>(meeting.parity)) * 4;
+    u32* finite =
+        reinterpret_cast<u32*>(work.shared + kFiniteAt) + (warp / 4 * 2 + static_cast<int>(meeting.parity)) * 4;
     const bool own = sums.finite();
     if (lane() == 0) finite[warp % 4] = own ? 1 : 0;
     meeting.meet();

@@ -85,8 +85,12 @@ class Checker {
     if (narrow || kind == Kind::kInt64) return "";
     std::uint64_t address = 0;
     std::memcpy(&address, bytes.data(), sizeof(address));
-    if (kind == Kind::kOperand || map)
-      return address == *buffers.operands.find(argument.name) ? "" : "not " + argument.name;
+    if (kind == Kind::kOperand || map) {
+      const std::uint64_t expected = *buffers.operands.find(argument.name);
+      const Result<std::int64_t> line = argument.value.evaluate({});
+      const bool aligned = expected % 16 == 0 && line.ok() && *line % 8 == 0;
+      return address == (map && !aligned ? 0 : expected) ? "" : "not " + argument.name;
+    }
     if (kind == Kind::kWorkspace)
       return address >= buffers.workspace.begin() &&
                      address - buffers.workspace.begin() <= static_cast<std::uint64_t>(buffers.workspace_bytes)

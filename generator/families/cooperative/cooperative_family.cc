@@ -38,9 +38,7 @@ std::vector<Rule> legal_rules() {
       {{"entry"},
        "only devices of compute capability 9.0 have wgmma",
        [](auto& in) { return in.device.compute_capability == 90; }},
-      {{"entry"},
-       "boxes of X have tokens as lines",
-       [](auto& in) { return in.spec.layout == Layout::kTokenMajor; }},
+      {{"entry"}, "boxes of X have tokens as lines", [](auto& in) { return in.spec.layout == Layout::kTokenMajor; }},
       {{"token_tile", "stages"},
        "shared memory takes the stages",
        [](auto& in) {
@@ -69,7 +67,8 @@ KernelText cooperative_text(const CooperativeConfig& config, const Problem& prob
   text.name = fmt::format("cooperative_{}_e{}_i{}_a{}_t{}_s{}", spec_tag(spec), config.entry_letter(),
                           config.min_rounds, config.max_rounds, config.token_tile, config.stages);
   text.summary = fmt::format(
-      "Y = W X for {} weights as lists of nonzeros, which a warpgroup makes dense and two others multiply: {} rows by {} "
+      "Y = W X for {} weights as lists of nonzeros, which a warpgroup makes dense and two others multiply: {} rows by "
+      "{} "
       "tokens",
       short_name(spec.type), CooperativeConfig::kBlockRows, config.token_tile);
   text.architecture = "sm_90a";
@@ -114,9 +113,9 @@ Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& 
 
 // The cost model of the cooperative family: microseconds, without running anything.
 //
-// A stage of 64 columns takes the tensor cores of a multiprocessor four multiplications for each of two row tiles. Beside
-// that stands its shared memory, one cycle a turn: X is written once and read for each row tile, tiles are cleared,
-// stored and read; and L2. Outputs take their time one after the other.
+// A stage of 64 columns takes the tensor cores of a multiprocessor four multiplications for each of two row tiles.
+// Beside that stands its shared memory, one cycle a turn: X is written once and read for each row tile, tiles are
+// cleared, stored and read; and L2. Outputs take their time one after the other.
 //
 // Fitted to some 100 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens.
 constexpr double kSustainedClock = 1.66 / 1.98;  // of what the device says: the power that tensor cores take bounds it
@@ -148,15 +147,13 @@ double predicted_cooperative_us(const Config& values, const Problem& problem, co
   const double stage_cycles =
       std::max(kTensorCycles * config.token_tile, kBehindBound * (x_turns + 2 * tile_turns)) + late;
   const double outputs = std::ceil(row_panels * token_tiles / clusters);
-  const double compute_us =
-      outputs * (stages * stage_cycles + kOutputCycles) / (kSustainedClock * rates.clock_mhz);
+  const double compute_us = outputs * (stages * stage_cycles + kOutputCycles) / (kSustainedClock * rates.clock_mhz);
 
   const double tiles = row_panels * 4 * stages;
   const double weight_bytes = tiles * config.tile_bytes(rounds);
   const double x_bytes = stages * 128 * static_cast<double>(problem.tokens);
   const double y_bytes = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens) * 2;
-  const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) /
-                       (kL2BytesPerUs * l2_speed(problem.device));
+  const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / (kL2BytesPerUs * l2_speed(problem.device));
   const double memory_us = (weight_bytes + x_bytes + y_bytes) / (0.75 * rates.hbm);
   return kFixedUs + launch_delay_us(problem.device) + std::max({compute_us, l2_us, memory_us});
 }

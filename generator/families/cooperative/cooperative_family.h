@@ -1,6 +1,7 @@
-// The cooperative family: the scatter format for many tokens, by persistent blocks of three warpgroups: two multiply 128
-// rows by 128 or 256 tokens on the tensor cores of sm_90, one makes tiles of W dense for them. X comes as boxes, from
-// each block of a cluster to both (snippets/kernels/cooperative.cuh has the device side). For 16-bit values, token-major.
+// The cooperative family: the scatter format for many tokens, by persistent blocks of three warpgroups: two multiply
+// 128 rows by 128 or 256 tokens on the tensor cores of sm_90, one makes tiles of W dense for them. X comes as boxes,
+// from each block of a cluster to both (snippets/kernels/cooperative.cuh has the device side). For 16-bit values,
+// token-major.
 //
 // Inf and NaN in X: where a sum is not finite, the warpgroup computes its sums again from the nonzeros alone, so a zero
 // weight contributes nothing.

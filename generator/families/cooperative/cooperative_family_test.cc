@@ -68,9 +68,7 @@ TEST(CooperativeFamilyTest, ThePlanFillsTheDeviceOnce) {
   ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
   ASSERT_EQ(candidate->plan.steps.size(), 1U);
   const PlanStep& step = candidate->plan.steps[0];
-  const auto blocks = [&](std::int64_t n) {
-    return step.grid[0].evaluate({.n = n, .facts = &packed->facts}).value();
-  };
+  const auto blocks = [&](std::int64_t n) { return step.grid[0].evaluate({.n = n, .facts = &packed->facts}).value(); };
   EXPECT_EQ(blocks(0), 0);
   EXPECT_EQ(blocks(1), 2 * 4);
   EXPECT_EQ(blocks(300), 2 * 8);

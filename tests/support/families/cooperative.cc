@@ -59,11 +59,10 @@ const std::vector<Mutation>& mutations() {
          return aligned_input(config, each) && each.problem.tokens > 64 + 3 && shows(each);
        })},
       {"chunks of X are not where they are looked for", "((u * 4 + lane() % 4) ^ (token % 8)) * 16",
-       "(u * 4 + lane() % 4) * 16",
-       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+       "(u * 4 + lane() % 4) * 16", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
          return !aligned_input(config, each) && shows(each);
        })},
-      {"X is read before it may be", "if (waits) wait_for_previous();  // X may be read", "// X may be read",
+      {"X is read before it may be", "wait_for_previous();\n        waits", "waits",
        cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.programmatic; })},
       {"warps take one place of outputs", "work.shared + kSumsAt + warp * kWarpSumBytes", "work.shared + kSumsAt",
        cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.matrix.rows > 16; })},
