@@ -67,9 +67,8 @@ KernelText cooperative_text(const CooperativeConfig& config, const Problem& prob
   text.name = fmt::format("cooperative_{}_e{}_i{}_a{}_t{}_s{}", spec_tag(spec), config.entry_letter(),
                           config.min_rounds, config.max_rounds, config.token_tile, config.stages);
   text.summary = fmt::format(
-      "Y = W X for {} weights as lists of nonzeros, which a warpgroup makes dense and two others multiply: {} rows by "
-      "{} "
-      "tokens",
+      "Y = W X for {} weights as lists of nonzeros, which a warpgroup makes dense and two others multiply: {} rows "
+      "by {} tokens",
       short_name(spec.type), CooperativeConfig::kBlockRows, config.token_tile);
   text.architecture = "sm_90a";
   text.threads = CooperativeConfig::kThreads;
