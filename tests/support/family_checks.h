@@ -23,6 +23,17 @@ inline Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
   return problem_of(matrix.rows, matrix.cols, tokens);
 }
 
+// Statistics of a large weight of uniform sparsity.
+inline SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double density) {
+  SparsityStatistics statistics;
+  statistics.rows = rows;
+  statistics.cols = cols;
+  statistics.row_mean = density * static_cast<double>(cols);
+  statistics.nnz = static_cast<std::int64_t>(statistics.row_mean * static_cast<double>(rows));
+  statistics.sparsity = 1 - density;
+  return statistics;
+}
+
 // A config that the search found is legal, packs as it says, and its plan launches kernels that are there, with arrays
 // that are there, in the shared memory of a block.
 inline void expect_whole_candidate(const Family& family, const PredictedConfig& predicted, const Problem& problem,

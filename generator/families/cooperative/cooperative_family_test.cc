@@ -8,17 +8,6 @@
 namespace sparsmith::test {
 namespace {
 
-// Statistics of a large weight of uniform sparsity.
-SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double density) {
-  SparsityStatistics statistics;
-  statistics.rows = rows;
-  statistics.cols = cols;
-  statistics.row_mean = density * static_cast<double>(cols);
-  statistics.nnz = static_cast<std::int64_t>(statistics.row_mean * static_cast<double>(rows));
-  statistics.sparsity = 1 - density;
-  return statistics;
-}
-
 Config plain_config() {
   return Config{"cooperative",
                 {{"entry", 0}, {"min_rounds", 28}, {"max_rounds", 28}, {"token_tile", 256}, {"stages", 4}}};
