@@ -69,13 +69,25 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& 
     Status status = evaluate_launch(step, variables, kernel.max_threads, kernel.max_shared_bytes, sizes);
     for (const PlanArgument& argument : step.arguments) {
       if (!status.ok()) break;
-      if (argument.kind == PlanArgument::Kind::kTensorMap &&
-          argument.value != IntegerExpression(spec.cols))  // lines of X; no kernel reads others so
-        status = invalid_input(fmt::format("a map of {} elements a line; X has {}", argument.value.text(), spec.cols));
-      if (!status.ok()) break;
       status = evaluate_number(argument.kind, argument.value, variables, workspace).status();
     }
     if (!status.ok()) return status.annotate("kernel " + step.kernel);
+  }
+  return {};
+}
+
+// A tensor map reaches no further than X.
+Status check_maps(const LaunchPlan& plan, const OperatorSpec& spec) {
+  for (const PlanStep& step : plan.steps) {
+    for (const PlanArgument& argument : step.arguments) {
+      if (argument.kind != PlanArgument::Kind::kTensorMap) continue;
+      if (spec.layout != Layout::kTokenMajor || size_of(spec.type) != 2)
+        return invalid_input(
+            fmt::format("kernel {}: a tensor map; only token-major X of 16 bits has one", step.kernel));
+      if (argument.name == "x" && argument.value == IntegerExpression(spec.cols)) continue;
+      return invalid_input(fmt::format("kernel {}: a tensor map of {:.100} with {} elements a line; X has {}",
+                                       step.kernel, argument.name, argument.value.text(), spec.cols));
+    }
   }
   return {};
 }
@@ -97,6 +109,7 @@ Status check_choice(const TunedWeight& weight, const TunedOperator& op, std::siz
     return invalid_input(fmt::format("the workspace {} depends on strides; its size is asked for by tokens alone",
                                      choice.plan.workspace_bytes.text()));
   }
+  SPARSMITH_RETURN_IF_ERROR(check_maps(choice.plan, op.spec));
   SPARSMITH_RETURN_IF_ERROR(check_binaries(choice.plan, kernels));
   const Facts& facts = weight.packing(choice.packing)->facts;  // validate() has seen it
   const bool last = index + 1 == op.choices.size();
@@ -111,6 +124,7 @@ Status check_choice(const TunedWeight& weight, const TunedOperator& op, std::siz
 // Checks a writer as if each nonzero had one place. Each update is checked with the true facts.
 Status check_writer(const TunedWeight& weight, const TunedPacking& packing, const LaunchPlan& plan,
                     const KnownKernels& kernels) {
+  SPARSMITH_RETURN_IF_ERROR(check_maps(plan, {}));
   SPARSMITH_RETURN_IF_ERROR(check_binaries(plan, kernels));
   Facts facts = packing.facts;
   facts[kPlaces] = weight.nnz;

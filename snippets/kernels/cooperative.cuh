@@ -31,18 +31,18 @@ struct CooperativeKernel {
   SPARSMITH_TUNE(kTokens, 128, 256)
   SPARSMITH_TUNE(kStages, 4, 6)
 
-  static constexpr int kRowTiles = 2;  // of a block, one for each warpgroup that multiplies
-  static constexpr int kBlocks = 2;    // of a cluster
-  static constexpr int kBlockRows = kRowTiles * 64;
+  static constexpr int kRowTiles = 2;     // of a block, one for each warpgroup that multiplies
+  static constexpr int kBlocks = 2;       // of a cluster
   static constexpr int kMultipliers = 8;  // warps, the first ones
   static constexpr int kProducers = 4;
-  static constexpr int kThreads = (kMultipliers + kProducers) * 32;
   static constexpr int kTileColumns = 64;
   static_assert(kStages % 2 == 0, "a stage's tiles are always made by the same warps");
 
   // Of the 504 registers that three threads, one of each warpgroup, begin with.
   static constexpr int kMultiplierRegisters = 176;
   static constexpr int kProducerRegisters = 504 - 2 * kMultiplierRegisters;
+  // Whether registers hold the entries of two tiles. Then those of the next tile are on their way while a tile is made.
+  static constexpr bool kAhead = 2 * Entries::Words::kHeld + 60 <= kProducerRegisters;
 
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
 
@@ -172,8 +172,6 @@ struct CooperativeKernel {
 
   // ---- producing warps ----
 
-  // Whether registers hold the entries of two tiles. Then those of the next tile are on their way while a tile is made.
-  static constexpr bool kAhead = 2 * Entries::Words::kHeld + 60 <= kProducerRegisters;
   static constexpr int kLists = kAhead ? 2 : 1;
 
   // A warp fills every second stage: a tile of its row, and the warps of the first row X.
@@ -228,7 +226,7 @@ struct CooperativeKernel {
     }
   }
 
-  // Loads a tile's entries, when those of the present one are there; and prefetches the tile's behind it.
+  // Loads the next tile's entries, once the present tile's are there, and prefetches those of the tile behind it.
   static SPARSMITH_DEVICE void request(Cursor& cursor, u32 present, Entries& next, bool another) {
     cursor.load(next.list, present);
     if (another) cursor.prefetch_next();

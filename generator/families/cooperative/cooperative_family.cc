@@ -85,6 +85,8 @@ KernelText cooperative_text(const CooperativeConfig& config, const Problem& prob
   text.lines.push_back({fmt::format("using Kernel = CooperativeKernel<Entries, Input, Output, {}, {}>",
                                     config.token_tile, config.stages),
                         "tokens, stages"});
+  text.lines.push_back({fmt::format("static_assert(Kernel::kAhead == {})", boolean(config.holds_two_tiles())),
+                        "entries of two tiles in registers"});
   add_shared_bytes(config.shared_bytes(), "Kernel::kSharedBytes", text);
   add_scatter_parameters(spec, text);
   text.parameters.push_back({"const __grid_constant__ TensorMap", "x_map", tensor_map("x", spec.cols)});
@@ -116,7 +118,7 @@ Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& 
 // Beside that stands its shared memory, one cycle a turn: X is written once and read for each row tile, tiles are
 // cleared, stored and read; and L2. Outputs take their time one after the other.
 //
-// Fitted to some 100 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens.
+// Fitted by hand to some 20 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens.
 constexpr double kSustainedClock = 1.66 / 1.98;  // of what the device says: the power that tensor cores take bounds it
 constexpr double kFixedUs = 2.0;
 constexpr double kOutputCycles = 9000;  // an output's beginning and end
