@@ -69,7 +69,7 @@ void ThreadBlock::bulk_wait(const void* barrier, unsigned phase) {
 
 void ThreadBlock::land(const PendingCopy& copy) {
   const auto offset = static_cast<std::uint64_t>(copy.to - memory_.base());
-  const auto bytes = static_cast<std::uint64_t>(copy.bytes + copy.zeros);
+  const auto bytes = static_cast<std::uint64_t>(copy.bytes) + static_cast<std::uint64_t>(copy.zeros);
   DeviceMemory::set_bits(memory_.addressable(), offset, bytes, true);
   DeviceMemory::set_bits(memory_.written(), offset, bytes, true);
   std::copy_n(copy.from, copy.bytes, copy.to);

@@ -7,10 +7,6 @@ namespace sparsmith {
 
 constexpr int kWarpgroupThreads = 128;
 extern void warpgroup_barrier(int warpgroup, int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_barrier);
-template <int kRegisters>
-SPARSMITH_DEVICE void keep_registers() {}
-template <int kRegisters>
-SPARSMITH_DEVICE void take_registers() {}
 extern void tensor_reads_follow(int line = __builtin_LINE()) SPARSMITH_EMULATED(tensor_reads_follow);
 extern void warpgroup_multiply_begin(int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_begin);
 extern void warpgroup_multiply_commit(int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_commit);

@@ -60,14 +60,14 @@ double ScatterListConfig::store_turns(const ScatterRounds& rounds, double crowde
   return std::max(loaded, crowded - 1.3 * (loaded - rounds.mean));  // rounds to spare keep stores to one bank apart
 }
 
-double WarpgroupConfig::tile_turns(const ScatterRounds& rounds) const {
+double DenseTileConfig::tile_turns(const ScatterRounds& rounds) const {
   const bool whole = whole_tiles != 0;
   const double density = rounds.mean * 32 / scatter::kTileElements;
   const double stores = store_turns(rounds, rounds.mean * std::max(1.02, 2.15 - 4 * density));  // of uniform tiles
   return stores * (whole ? 1 : 2) + (whole ? 64 : 0) + load_turns(rounds);
 }
 
-double WarpgroupConfig::entry_instructions(const ScatterRounds& rounds) const {
+double DenseTileConfig::entry_instructions(const ScatterRounds& rounds) const {
   return std::max<double>(rounds.mean, max_rounds) * (bytes() ? 4.0 : 2.5) * (whole_tiles != 0 ? 1 : 1.75);
 }
 

@@ -48,23 +48,29 @@ struct ScatterListConfig : NamedConfig {
   double load_turns(const ScatterRounds& rounds) const { return loaded_rounds(rounds) * (bytes() ? 0.75 : 1.0); }
 };
 
-// The same of wgmma and specialized, whose tiles have 64 rows.
-struct WarpgroupConfig : ScatterListConfig {
+// The same of wgmma, specialized and cooperative: warpgroups multiply tiles of 64 rows.
+struct DenseTileConfig : ScatterListConfig {
   using ScatterListConfig::ScatterListConfig;
   static constexpr int kTileRows = 64;
-  int row_tiles = at("row_tiles");        // of a block
-  int warpgroups = at("warpgroups");      // of a block, that multiply
   int whole_tiles = at("whole_tiles");    // 1: a tile is cleared as a whole, not entry by entry
-  int tile_buffers = at("tile_buffers");  // tiles that a warp has room for
   int column_parts = at("column_parts");  // blocks that share out the columns
 
-  int rows() const { return row_tiles * kTileRows; }
   const char* clearing() const { return whole_tiles != 0 ? "whole" : "entries"; }
   // Registers for the places that a tile is cleared by.
   int cleared_registers() const { return whole_tiles != 0 ? 0 : place_registers(); }
   // Cost model, of a tile: turns of shared memory, and instructions for its entries.
   double tile_turns(const ScatterRounds& rounds) const;
   double entry_instructions(const ScatterRounds& rounds) const;
+};
+
+// The same of wgmma and specialized.
+struct WarpgroupConfig : DenseTileConfig {
+  using DenseTileConfig::DenseTileConfig;
+  int row_tiles = at("row_tiles");        // of a block
+  int warpgroups = at("warpgroups");      // of a block, that multiply
+  int tile_buffers = at("tile_buffers");  // tiles that a warp has room for
+
+  int rows() const { return row_tiles * kTileRows; }
 };
 
 // Of `needed` registers, those that a block of so many threads does not leave to each.

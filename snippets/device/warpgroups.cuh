@@ -17,16 +17,6 @@ constexpr int kWarpgroupThreads = 128;
 SPARSMITH_DEVICE void warpgroup_barrier(int warpgroup) {
   asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 1) : "memory");
 }
-// Registers that the warps of a warpgroup give up, and that another warpgroup takes when they are there: multiples
-// of 8.
-template <int kRegisters>
-SPARSMITH_DEVICE void keep_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-SPARSMITH_DEVICE void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
 // What this thread wrote to shared memory is seen by multiplications behind the next barrier.
 SPARSMITH_DEVICE void tensor_reads_follow() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -8,50 +8,53 @@
 // while the sums of some outputs are stored, the stages of the next ones are filled. Tiles are multiplied in order: two
 // runs give equal bits.
 //
-// Multiplying warpgroups take registers that the producing one gives up.
+// Where there are few outputs, the two blocks have the same 128 rows instead, with half of the columns each, and add up
+// their sums (reduction/block_sums.cuh).
 //
 // Tensor cores multiply zeros as well, and 0 * Inf is NaN. If the sums of a warpgroup are not finite, it adds the
 // products of nonzeros alone instead. So a zero weight contributes nothing, whatever X holds.
 //
-// The grid's x runs over blocks, of two to a cluster.
+// The grid's x runs over blocks, its z over parts of the columns.
 #pragma once
 
 #include "formats/scatter_layout.h"
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
+#include "snippets/reduction/block_sums.cuh"
 #include "snippets/reduction/tile_sums.cuh"
 
 namespace sparsmith {
 
-// Input: FragmentInput, for what boxes cannot bring. kStages: of X and W.
-template <class Entries, class Input, class Output, int kTokens, int kStages>
+// Input: FragmentInput, for what boxes cannot bring. kStages: of X and W. kWholeTiles: a tile is cleared as a whole,
+// not entry by entry. kParts: of the columns.
+template <class Entries, class Input, class Output, int kTokens, int kStages, bool kWholeTiles, int kParts>
 struct CooperativeKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kTokens, 128, 256)
   SPARSMITH_TUNE(kStages, 4, 6)
+  SPARSMITH_TUNE(kParts, 1, 2)
 
-  static constexpr int kRowTiles = 2;     // of a block, one for each warpgroup that multiplies
-  static constexpr int kBlocks = 2;       // of a cluster
-  static constexpr int kMultipliers = 8;  // warps, the first ones
+  static constexpr int kRowTiles = 2;                 // of a block, one for each warpgroup that multiplies
+  static constexpr int kBlocks = kParts > 1 ? 1 : 2;  // of a cluster of two, that share their tokens
+  static constexpr int kMultipliers = 8;              // warps, the first ones
   static constexpr int kProducers = 4;
+  static constexpr int kThreads = (kMultipliers + kProducers) * 32;
   static constexpr int kTileColumns = 64;
+  static constexpr int kOwnStages = kStages / 2;  // that a producing warp fills
   static_assert(kStages % 2 == 0, "a stage's tiles are always made by the same warps");
 
-  // Of the 504 registers that three threads, one of each warpgroup, begin with.
-  static constexpr int kMultiplierRegisters = 176;
-  static constexpr int kProducerRegisters = 504 - 2 * kMultiplierRegisters;
-  // Whether registers hold the entries of two tiles. Then those of the next tile are on their way while a tile is made.
-  static constexpr bool kAhead = 2 * Entries::Words::kHeld + 60 <= kProducerRegisters;
-
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
+  static constexpr int kSumTokens = 32;  // that are stored together
+  using FewSums = TileSums<typename Input::Value, kSumTokens, kRowTiles>;
+  using Totals = BlockSums<Sums, Output, true, 1, kParts, kThreads>;
 
   // Shared memory: stages of X; stages of W; for each multiplying warp the sums of 32 tokens, or for its warpgroup a
-  // tile; barriers; twice, whether the sums of each multiplying warp are finite.
+  // tile; barriers; twice, whether the sums of each multiplying warp are finite; the first rows of the block's parts.
+  // Where blocks share out the columns, partial sums and those of the other block take the place of stages.
   static constexpr int kInputBytes = kTokens * kTileColumns * 2;
   static constexpr int kTilesAt = kStages * kInputBytes;
   static constexpr int kSumsAt = kTilesAt + kStages * kRowTiles * scatter::kTileBytes;
-  static constexpr int kSumTokens = 32;
   static constexpr int kSumLine = 20;  // floats of a token's 16 rows, so that a warp's stores meet all banks
   static constexpr int kWarpSumBytes = kSumTokens * kSumLine * 4;
   static_assert(4 * kWarpSumBytes >= scatter::kTileBytes, "a warpgroup's sums leave room for a tile");
@@ -59,28 +62,32 @@ struct CooperativeKernel {
   static constexpr int kStageBarriers = 2 + kRowTiles;  // X is there; each row's tile is there; both have been read
   static constexpr int kMeetingsAt = kBarriersAt + kStages * kStageBarriers * 8;
   static constexpr int kFiniteAt = kMeetingsAt + kRowTiles * 8;
-  static constexpr int kSharedBytes = kFiniteAt + 2 * kMultipliers * 4;
+  static constexpr int kRowPartsAt = kFiniteAt + 2 * kMultipliers * 4;
+  static constexpr int kBlockParts = 64 / scatter::kPartRows;  // of a row block
+  static constexpr int kSharedBytes = kRowPartsAt + kRowTiles * kBlockParts * 4;
+  static constexpr int kOthersAt = Totals::kPartialBytes;
+  static_assert(kParts == 1 || kOthersAt + Totals::kOtherBytes <= kBarriersAt, "the place of stages is enough");
 
-  // x_map: of the same X as `input`, if that is aligned.
+  // Multiplies tiles [first_tile, end_tile) of each row block. x_map: of the same X as `input`, if that is aligned.
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const TensorMap& x_map, const Input& input,
-                                   const Output& output, int n, u8* shared) {
+                                   const Output& output, int first_tile, int end_tile, int n, u8* shared) {
     launch_dependents();
     const int warp = thread_index() / 32;
-    const Work work{weight, x_map, input, n, shared};
+    const Work work{weight, x_map, input, first_tile, end_tile > first_tile ? end_tile - first_tile : 0, n, shared};
     work.make_barriers();
     cluster_arrive();  // all blocks run, and see each other's barriers
     cluster_wait();
     if (warp < kMultipliers) {
-      take_registers<kMultiplierRegisters>();
       wait_for_previous();  // Y may be read
       multiply(work, output, warp);
     } else {
-      keep_registers<kProducerRegisters>();
-      produce(work, warp - kMultipliers);
+      produce(work, output, warp - kMultipliers);
     }
-    warp_barrier();
-    cluster_arrive();  // no block ends while the other one brings it X, or arrives there
-    cluster_wait();
+    if constexpr (kParts == 1) {
+      warp_barrier();
+      cluster_arrive();  // no block ends while the other one brings it X, or arrives there
+      cluster_wait();
+    }
   }
 
  private:
@@ -92,6 +99,8 @@ struct CooperativeKernel {
     const scatter::Weight& weight;
     const TensorMap& x_map;
     const Input& input;
+    int first_tile;
+    int columns;  // of tiles
     int n;
     u8* shared;
 
@@ -102,6 +111,9 @@ struct CooperativeKernel {
     SPARSMITH_DEVICE int outputs() const { return row_panels() * token_tiles(); }
     SPARSMITH_DEVICE int first() const { return block_index_x() / kBlocks; }
     SPARSMITH_DEVICE int step() const { return grid_size_x() / kBlocks; }
+    // Of the blocks that share their tokens, the number of this one; the rank of the first of them in the cluster.
+    static SPARSMITH_DEVICE int number() { return kParts > 1 ? 0 : cluster_rank(); }
+    static SPARSMITH_DEVICE int first_rank() { return kParts > 1 ? cluster_rank() : 0; }
 
     // Clusters that run at the same time share rows and tokens: outputs go along the tokens of kPanels row panels.
     SPARSMITH_DEVICE void place(int index, int& first_block, int& first_token) const {
@@ -110,7 +122,7 @@ struct CooperativeKernel {
       const int in_group = index - group * kPanels * token_tiles();
       const int left = row_panels() - group * kPanels;
       const int panels = left < kPanels ? left : kPanels;
-      first_block = ((group * kPanels + in_group % panels) * kBlocks + cluster_rank()) * kRowTiles;
+      first_block = ((group * kPanels + in_group % panels) * kBlocks + number()) * kRowTiles;
       first_token = in_group / panels * kTokens;
     }
 
@@ -170,26 +182,52 @@ struct CooperativeKernel {
     warp_barrier();  // it does not stand for what other lanes write from here on
   }
 
+  // For blocks that share out the columns. All threads meet here when no stage is needed any more, and partial sums may
+  // take their place.
+  static SPARSMITH_DEVICE void end_stages() {
+    if constexpr (kParts > 1) block_barrier();
+  }
+  // All threads make outputs of the partial sums. Stages may be filled again.
+  static SPARSMITH_DEVICE void add_parts(const Work& work, const Output& output, int first_token) {
+    if constexpr (kParts > 1) {
+      block_barrier();
+      cluster_arrive_relaxed();
+      const u32* first_rows = reinterpret_cast<const u32*>(work.shared + kRowPartsAt);
+      Totals{work.shared, work.shared + kOthersAt, first_rows, output, work.weight.rows, first_token, work.n}.finish();
+      tensor_reads_follow();
+      block_barrier();
+    }
+  }
+
   // ---- producing warps ----
 
-  static constexpr int kLists = kAhead ? 2 : 1;
+  static constexpr int kLists = 2;  // of a tile, and of the next one, which are on their way meanwhile
 
   // A warp fills every second stage: a tile of its row, and the warps of the first row X.
-  static SPARSMITH_DEVICE void produce(const Work& work, int producer) {
+  static SPARSMITH_DEVICE void produce(const Work& work, const Output& output, int producer) {
     const scatter::Weight& weight = work.weight;
     const int row = producer % kRowTiles;
     Stage stage{producer / kRowTiles, 0};
     int column = stage.number;  // the warp's next one, of the present output
     bool waits = true;
+    Entries stored[kOwnStages];  // what is left of them is what clears the tiles of the warp's stages
+    bool zeroed = kWholeTiles;
     SPARSMITH_ROLLED for (int index = work.first(); index < work.outputs(); index += work.step()) {
       int first_block = 0;
       int first_token = 0;
       work.place(index, first_block, first_token);
+      if (!zeroed) {
+        SPARSMITH_UNROLL for (int s = 0; s < kOwnStages; ++s) {
+          stored[s] = {};
+          scatter::zero_tile(work.tile_at(producer / kRowTiles + 2 * s, row));
+        }
+        tensor_reads_follow();  // before this warp arrives anywhere
+        zeroed = kParts == 1;   // partial sums take the place of tiles
+      }
       const bool there = first_block + row < weight.row_blocks;
-      const int columns = weight.column_tiles;
-      const int count = column < columns ? (columns - column + 1) / 2 : 0;
+      const int count = column < work.columns ? (work.columns - column + 1) / 2 : 0;
       const int tiles = there ? count : 0;
-      const int first = tiles > 0 ? (first_block + row) * columns + column : 0;
+      const int first = tiles > 0 ? (first_block + row) * weight.column_tiles + work.first_tile + column : 0;
       Entries lists[kLists];
       Cursor cursor(weight, first, tiles, lists[0].list);
       cursor.begin(lists[0].list);
@@ -203,33 +241,36 @@ struct CooperativeKernel {
           if (t + b >= count) break;
           const Entries& present = lists[b];
           Entries& next = lists[(b + 1) % kLists];
-          if (kAhead && t + b + 1 < tiles) request(cursor, present.list.words[0], next, t + b + 2 < tiles);
+          if (t + b + 1 < tiles) {
+            cursor.load(next.list, present.list.words[0]);
+            if (t + b + 2 < tiles) cursor.prefetch_next();
+          }
           await(work.empty(stage.number), stage.parity ^ 1U);
-          if (row == 0) bring_input(work, first_token, column * kTileColumns, stage.number);
+          if (row == 0) bring_input(work, first_token, (work.first_tile + column) * kTileColumns, stage.number);
           if (there) {
             u8* tile = work.tile_at(stage.number, row);
-            scatter::zero_tile(tile);
-            present.put(weight, first + (t + b) * 2, Entries::base(shared_offset(tile)));
+            const u32 base = Entries::base(shared_offset(tile));
+            Entries before = stored[0];
+            SPARSMITH_UNROLL for (int s = 1; s < kOwnStages; ++s)
+                before.list.take_if(stage.number / 2 == s, stored[s].list);
+            if (kWholeTiles || before.list.count > 0) scatter::clear_tile<kWholeTiles>(weight, tile, base, before);
+            present.put(weight, first + (t + b) * 2, base);
+            SPARSMITH_UNROLL for (int s = 0; s < kOwnStages; ++s) {
+              stored[s].list.take_if(stage.number / 2 == s, present.list);
+            }
           }
-          const u32 used = present.list.words[0];
           hand_over(work.tile_full(stage.number, row));
-          // Behind the fence, which would wait for these loads.
-          if (!kAhead && t + b + 1 < tiles) request(cursor, used, next, t + b + 2 < tiles);
           stage.advance(2);
           column += 2;
         }
       }
-      column -= columns;
+      column -= work.columns;
+      end_stages();
+      add_parts(work, output, first_token);
     }
     if (waits) {
       wait_for_previous();
     }
-  }
-
-  // Loads the next tile's entries, once the present tile's are there, and prefetches those of the tile behind it.
-  static SPARSMITH_DEVICE void request(Cursor& cursor, u32 present, Entries& next, bool another) {
-    cursor.load(next.list, present);
-    if (another) cursor.prefetch_next();
   }
 
   // Half of the tokens to both blocks; or if X is not aligned, all of them to this one.
@@ -241,8 +282,9 @@ struct CooperativeKernel {
         constexpr int kBoxes = kTokens / kBlocks / kBoxLines;
         arrive_expecting(full, kBlocks * kBoxes);
         SPARSMITH_UNROLL for (int b = 0; b < kBoxes; ++b) {
-          const int box = cluster_rank() * kBoxes + b;
-          box_copy(to + box * kBoxBytes, work.x_map, column, first_token + box * kBoxLines, full, (1U << kBlocks) - 1);
+          const int box = Work::number() * kBoxes + b;
+          box_copy(to + box * kBoxBytes, work.x_map, column, first_token + box * kBoxLines, full,
+                   ((1U << kBlocks) - 1) << Work::first_rank());
         }
       }
       warp_barrier();
@@ -273,9 +315,10 @@ struct CooperativeKernel {
       int first_token = 0;
       work.place(index, first_block, first_token);
       const bool there = first_block + row < work.weight.row_blocks;
+      if constexpr (kParts > 1) load_first_rows(work, first_block);
       sums.clear();
       int last = -1;
-      SPARSMITH_ROLLED for (int column = 0; column < work.weight.column_tiles; ++column) {
+      SPARSMITH_ROLLED for (int column = 0; column < work.columns; ++column) {
         await(work.input_full(stage.number), stage.parity);
         await(work.tile_full(stage.number, row), stage.parity);
         if (there) {
@@ -291,64 +334,100 @@ struct CooperativeKernel {
       }
       warpgroup_multiply_wait();
       if (last >= 0) give_back(work, last);
-      if (!there) continue;
-      if (!all_finite(work, sums, warp, meeting))
-        add_nonzeros(work, sums, first_block + row, first_token, warp, meeting);
-      store(work, output, sums, first_block + row, first_token, warp);
+      end_stages();
+      const Place place{first_block + row, first_token, warp};
+      if (!there || all_finite(work, sums, warp, meeting)) {
+        if (kParts > 1 || there) leave(work, output, sums, place);
+      } else {
+        leave_nonzeros(work, output, place, meeting);
+      }
+      add_parts(work, output, first_token);
     }
+  }
+
+  static SPARSMITH_DEVICE void load_first_rows(const Work& work, int first_block) {
+    constexpr int kCount = kRowTiles * kBlockParts;
+    if (thread_index() >= kCount) return;
+    const int part = first_block * kBlockParts + thread_index();
+    reinterpret_cast<u32*>(work.shared + kRowPartsAt)[thread_index()] = part < work.weight.row_blocks * kBlockParts
+                                                                            ? load_cached(work.weight.row_parts + part)
+                                                                            : static_cast<u32>(work.weight.rows);
   }
 
   // Both blocks may fill the stage again.
   static SPARSMITH_DEVICE void give_back(const Work& work, int stage) {
-    if (lane() < kBlocks) arrive_in_block(work.empty(stage), lane());
+    if (lane() < kBlocks) arrive_in_block(work.empty(stage), Work::first_rank() + lane());
   }
 
-  // Outputs leave through the warp's own shared memory, 32 tokens at a time: a lane takes eight rows of a token.
-  static SPARSMITH_DEVICE void store(const Work& work, const Output& output, const Sums& sums, int row_block,
-                                     int first_token, int warp) {
-    constexpr int kBlockParts = 64 / scatter::kPartRows;
-    const u32 first_row = load_cached(work.weight.row_parts + row_block * kBlockParts + warp % 4);
-    const bool whole = output.template takes_vectors<kRunRows>() && first_token + kTokens <= work.n &&
-                       first_row + scatter::kPartRows <= static_cast<u32>(work.weight.rows);
-    if (whole) {
-      store_part<true>(work, output, sums, first_row, first_token, warp);
+  // Of a warp's sums.
+  struct Place {
+    int row_block;
+    int first_token;
+    int warp;
+  };
+
+  // The sums of all tokens become outputs, or partial sums.
+  static SPARSMITH_DEVICE void leave(const Work& work, const Output& output, const Sums& sums, const Place& place) {
+    if constexpr (kParts > 1) {
+      sums.put_partials(reinterpret_cast<float*>(work.shared) + place.warp / 4 * 64, place.warp % 4);
     } else {
-      store_part<false>(work, output, sums, first_row, first_token, warp);
+      const Rows rows = rows_of(work, output, place);
+      SPARSMITH_UNROLL for (int part = 0; part < kTokens / kSumTokens; ++part) {
+        store(work, output, rows, sums.values + part * FewSums::kCount, place, part);
+      }
     }
   }
 
-  static constexpr int kRunRows = 8;  // of a lane
+  struct Rows {
+    u32 first;   // of the warp
+    bool whole;  // vectors, all below the end, for all tokens
+  };
+  static SPARSMITH_DEVICE Rows rows_of(const Work& work, const Output& output, const Place& place) {
+    const u32 first = load_cached(work.weight.row_parts + place.row_block * kBlockParts + place.warp % 4);
+    return {first, output.template takes_vectors<kRunRows>() && place.first_token + kTokens <= work.n &&
+                       first + scatter::kPartRows <= static_cast<u32>(work.weight.rows)};
+  }
+
+  // Outputs of 32 tokens leave through the warp's own shared memory: a lane takes eight rows of a token.
+  static constexpr int kRunRows = 8;
+  static SPARSMITH_DEVICE void store(const Work& work, const Output& output, const Rows& rows, const float* sums,
+                                     const Place& place, int part) {
+    float* own = reinterpret_cast<float*>(work.shared + kSumsAt + place.warp * kWarpSumBytes);
+    SPARSMITH_UNROLL for (int i = 0; i < kSumTokens / 2; ++i) {
+      const int token = i / 4 * 8 + lane() % 4 * 2 + i % 2;
+      own[token * kSumLine + lane() / 4 + i / 2 % 2 * 8] = sums[i];
+    }
+    warp_barrier();
+    if (rows.whole) {
+      store_runs<true>(work, output, rows.first, own, place.first_token + part * kSumTokens);
+    } else {
+      store_runs<false>(work, output, rows.first, own, place.first_token + part * kSumTokens);
+    }
+    warp_barrier();
+  }
+
   template <bool kWhole>
-  static SPARSMITH_DEVICE void store_part(const Work& work, const Output& output, const Sums& sums, u32 first_row,
-                                          int first_token, int warp) {
+  static SPARSMITH_DEVICE void store_runs(const Work& work, const Output& output, u32 first_row, const float* own,
+                                          int first_token) {
     constexpr int kSteps = kSumTokens / 16;
-    float* own = reinterpret_cast<float*>(work.shared + kSumsAt + warp * kWarpSumBytes);
     const u32 run_row = first_row + lane() % 2 * kRunRows;
-    SPARSMITH_UNROLL for (int part = 0; part < kTokens / kSumTokens; ++part) {
-      SPARSMITH_UNROLL for (int i = 0; i < kSumTokens / 2; ++i) {
-        const int token = i / 4 * 8 + lane() % 4 * 2 + i % 2;
-        own[token * kSumLine + lane() / 4 + i / 2 % 2 * 8] = sums.values[part * kSumTokens / 2 + i];
+    typename Output::template Finished<kRunRows> finished[kSteps];
+    u32 rows[kSteps];
+    SPARSMITH_UNROLL for (int s = 0; s < kSteps; ++s) {
+      const int token = s * 16 + lane() / 2;
+      const auto* run = reinterpret_cast<const Vector<float, 4>*>(own + token * kSumLine + lane() % 2 * kRunRows);
+      float values[kRunRows];
+      SPARSMITH_UNROLL for (int v = 0; v < kRunRows / 4; ++v) {
+        const Vector<float, 4> quad = run[v];
+        SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) values[v * 4 + k] = quad[k];
       }
-      warp_barrier();
-      typename Output::template Finished<kRunRows> finished[kSteps];
-      u32 rows[kSteps];
-      SPARSMITH_UNROLL for (int s = 0; s < kSteps; ++s) {
-        const int token = s * 16 + lane() / 2;
-        const auto* run = reinterpret_cast<const Vector<float, 4>*>(own + token * kSumLine + lane() % 2 * kRunRows);
-        float values[kRunRows];
-        SPARSMITH_UNROLL for (int v = 0; v < kRunRows / 4; ++v) {
-          const Vector<float, 4> quad = run[v];
-          SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) values[v * 4 + k] = quad[k];
-        }
-        const int y_token = first_token + part * kSumTokens + token;
-        rows[s] = kWhole || y_token < work.n ? run_row : static_cast<u32>(work.weight.rows);
-        output.template finish_rows<kRunRows, kWhole>(rows[s], work.weight.rows, y_token, values, finished[s]);
-      }
-      SPARSMITH_UNROLL for (int s = 0; s < kSteps; ++s) {
-        output.template store_rows<kRunRows, kWhole>(
-            rows[s], work.weight.rows, first_token + part * kSumTokens + s * 16 + lane() / 2, finished[s]);
-      }
-      warp_barrier();
+      rows[s] = kWhole || first_token + token < work.n ? run_row : static_cast<u32>(work.weight.rows);
+      output.template finish_rows<kRunRows, kWhole>(rows[s], work.weight.rows, first_token + token, values,
+                                                    finished[s]);
+    }
+    SPARSMITH_UNROLL for (int s = 0; s < kSteps; ++s) {
+      output.template store_rows<kRunRows, kWhole>(rows[s], work.weight.rows, first_token + s * 16 + lane() / 2,
+                                                   finished[s]);
     }
   }
 
@@ -365,37 +444,48 @@ struct CooperativeKernel {
     return (finite[0] & finite[1] & finite[2] & finite[3]) != 0;
   }
 
-  // The same sums without products of zeros: the first warp makes one tile after another dense, in the place of sums
-  // that are stored, and all threads multiply.
-  static SPARSMITH_DEVICE void add_nonzeros(const Work& work, Sums& sums, int row_block, int first_token, int warp,
-                                            Meeting& meeting) {
-    u8* dense = work.shared + kSumsAt + warp / 4 * 4 * kWarpSumBytes;
+  // The same without products of zeros, 32 tokens at a time: the first warp makes one tile after another dense, in the
+  // place of sums that are stored, and all threads multiply.
+  static SPARSMITH_DEVICE void leave_nonzeros(const Work& work, const Output& output, const Place& place,
+                                              Meeting& meeting) {
+    u8* dense = work.shared + kSumsAt + place.warp / 4 * 4 * kWarpSumBytes;
     const u32 base = Entries::base(shared_offset(dense));
-    const int row = warp % 4 * 16 + lane() / 4;
-    sums.clear();
-    SPARSMITH_ROLLED for (int column = 0; column < work.weight.column_tiles; ++column) {
-      if (warp % 4 == 0) {
-        const int tile = row_block * work.weight.column_tiles + column;
-        Entries list;
-        const u32* offset = work.weight.more_offsets + tile;
-        list.list.turn_to(load_cached(offset), load_cached(offset + 1));
-        scatter::zero_tile(dense);
-        list.put_unloaded(work.weight, tile, base);
-      }
-      meeting.meet();
-      SPARSMITH_ROLLED for (int e = 0; e < kTileColumns; ++e) {
-        const float w[2] = {element(dense, row, e), element(dense, row + 8, e)};
-        if (w[0] == 0.0F && w[1] == 0.0F) continue;
-        SPARSMITH_UNROLL for (int i = 0; i < kTokens / 4; ++i) {
-          const int token = first_token + i / 2 * 8 + lane() % 4 * 2 + i % 2;
-          const float x = work.input.element(token, column * kTileColumns + e);
-          SPARSMITH_UNROLL for (int r = 0; r < 2; ++r) {
-            float& sum = sums.values[i / 2 * 4 + r * 2 + i % 2];
-            if (w[r] != 0.0F) sum = multiply_add(w[r], x, sum);
+    const int row = place.warp % 4 * 16 + lane() / 4;
+    SPARSMITH_ROLLED for (int part = 0; part < kTokens / kSumTokens; ++part) {
+      const int first_token = place.first_token + part * kSumTokens;
+      FewSums sums;
+      sums.clear();
+      SPARSMITH_ROLLED for (int column = 0; column < work.columns; ++column) {
+        meeting.meet();
+        if (place.warp % 4 == 0) {
+          const int tile = place.row_block * work.weight.column_tiles + work.first_tile + column;
+          Entries list;
+          const u32* offset = work.weight.more_offsets + tile;
+          list.list.turn_to(load_cached(offset), load_cached(offset + 1));
+          scatter::zero_tile(dense);
+          list.put_unloaded(work.weight, tile, base);
+        }
+        meeting.meet();
+        SPARSMITH_ROLLED for (int e = 0; e < kTileColumns; ++e) {
+          const float w[2] = {element(dense, row, e), element(dense, row + 8, e)};
+          if (w[0] == 0.0F && w[1] == 0.0F) continue;
+          SPARSMITH_UNROLL for (int i = 0; i < kSumTokens / 4; ++i) {
+            const int token = first_token + i / 2 * 8 + lane() % 4 * 2 + i % 2;
+            const float x = work.input.element(token, (work.first_tile + column) * kTileColumns + e);
+            SPARSMITH_UNROLL for (int r = 0; r < 2; ++r) {
+              float& sum = sums.values[i / 2 * 4 + r * 2 + i % 2];
+              if (w[r] != 0.0F) sum = multiply_add(w[r], x, sum);
+            }
           }
         }
       }
-      meeting.meet();
+      if constexpr (kParts > 1) {
+        float* partials = reinterpret_cast<float*>(work.shared) + part * kSumTokens * Sums::kLine;
+        sums.put_partials(partials + place.warp / 4 * 64, place.warp % 4);
+      } else {
+        meeting.meet();
+        store(work, output, rows_of(work, output, place), sums.values, place, part);
+      }
     }
   }
 

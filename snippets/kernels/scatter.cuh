@@ -188,7 +188,7 @@ struct ScatterKernel {
       if (kLastRow && (!last || first + kInputColumns < kTileColumns)) x.load();
     }
     warp_barrier();
-    list.clear(tiles.weight, tiles.number(kRow, t), base);
+    list.clear(tiles.weight, base);
     warp_barrier();
   }
 

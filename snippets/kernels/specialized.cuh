@@ -200,10 +200,7 @@ struct SpecializedKernel {
           u8* tile = place_at(shared, place);
           const u32 base = Entries::base(shared_offset(tile));
           await(barriers.empty(place), parity ^ 1U);
-          if (t >= kBuffers) {
-            const int before = first + (t - kBuffers) * kProducerColumns;
-            scatter::clear_tile<kWholeTiles>(share.weight, before, tile, base, stored[b]);
-          }
+          if (t >= kBuffers) scatter::clear_tile<kWholeTiles>(share.weight, tile, base, stored[b]);
           next.put(share.weight, first + t * kProducerColumns, base);
           stored[b] = next;
           hand_over(barriers.full(place));

@@ -242,7 +242,7 @@ struct WgmmaKernel {
   }
 
   static SPARSMITH_DEVICE void clear(const Tiles& tiles, int step, u32 base, const Entries& list) {
-    scatter::clear_tile<kWholeTiles>(tiles.weight, tiles.number(step), tiles.tile(step), base, list);
+    scatter::clear_tile<kWholeTiles>(tiles.weight, tiles.tile(step), base, list);
   }
 
   // Starts the products of step t, the first of them with `fragments`; all but the last kTakenTiles column tiles' have

@@ -45,6 +45,13 @@ struct TileWords {
     count = kFixed + static_cast<int>(end - begin);
   }
 
+  // Becomes `other`, or stays as it is: word by word, because registers have no address.
+  SPARSMITH_DEVICE void take_if(bool taken, const TileWords& other) {
+    SPARSMITH_UNROLL for (int i = 0; i < kHeld; ++i) words[i] = taken ? other.words[i] : words[i];
+    more = taken ? other.more : more;
+    count = taken ? other.count : count;
+  }
+
   // Loads the fixed words. `fixed`: the first words of all lanes.
   SPARSMITH_DEVICE void load_fixed(const u8* fixed) {
     const u32 lane = static_cast<u32>(lane_of_warp());
@@ -225,8 +232,9 @@ struct Entries {
   SPARSMITH_DEVICE void put(const Weight& weight, i64 tile, u32 base) const {
     kind().template store<false, kMaxRounds>(weight, tile, base);
   }
-  SPARSMITH_DEVICE void clear(const Weight& weight, i64 tile, u32 base) const {
-    kind().template store<true, kMaxRounds>(weight, tile, base);
+  SPARSMITH_DEVICE void clear(const Weight& weight, u32 base) const {
+    constexpr i64 kTile = 0;  // that of words at a known place, which are all held
+    kind().template store<true, kMaxRounds>(weight, kTile, base);
   }
   // The same for words that are not held: slow, and without registers.
   SPARSMITH_DEVICE void put_unloaded(const Weight& weight, i64 tile, u32 base) const {
@@ -249,11 +257,11 @@ SPARSMITH_DEVICE void zero_tile(u8* tile) {
 }
 // kWhole: the whole tile is cleared, not entry by entry.
 template <bool kWhole, class List>
-SPARSMITH_DEVICE void clear_tile(const Weight& weight, int number, u8* tile, u32 base, const List& list) {
+SPARSMITH_DEVICE void clear_tile(const Weight& weight, u8* tile, u32 base, const List& list) {
   if constexpr (kWhole) {
     zero_tile(tile);
   } else {
-    list.clear(weight, number, base);
+    list.clear(weight, base);
     warp_barrier();
   }
 }

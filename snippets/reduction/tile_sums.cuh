@@ -39,9 +39,9 @@ struct TileSums {
 
   // Whether all sums of the warp are finite.
   SPARSMITH_DEVICE bool finite() const {
-    float check = 0.0F;
-    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) check = multiply_add(values[i], 0.0F, check);
-    return !warp_any(!(check == 0.0F));
+    float checks[4] = {};  // side by side
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) checks[i % 4] = multiply_add(values[i], 0.0F, checks[i % 4]);
+    return !warp_any(!(checks[0] + checks[1] + checks[2] + checks[3] == 0.0F));
   }
 
   // Stores this warp's rows of the row tile to partials [token][kLine], which begin with the first row of the tile.

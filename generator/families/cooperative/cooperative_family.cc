@@ -22,6 +22,8 @@ const ScatterChoice kChoice = {
         },
 };
 
+constexpr int kThreadRegisters = 168;  // of 384 threads
+
 std::vector<Parameter> parameters() {
   return {
       entry_parameter(),
@@ -30,6 +32,9 @@ std::vector<Parameter> parameters() {
       {"token_tile", "t", tuned("CooperativeKernel", "kTokens"),
        "uses of a tile that was made dense against blocks to fill the device with"},
       {"stages", "s", tuned("CooperativeKernel", "kStages"), "waits for X and W against shared memory"},
+      {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
+      {"column_parts", "k", tuned("CooperativeKernel", "kParts"),
+       "blocks to fill the device with against sums in a cluster"},
   };
 }
 
@@ -43,7 +48,7 @@ std::vector<Rule> legal_rules() {
        "shared memory takes the stages",
        [](auto& in) {
          Config config = in.config;
-         config.values.insert({{"min_rounds", 0}, {"max_rounds", 0}});
+         config.values.insert({{"min_rounds", 0}, {"max_rounds", 0}, {"whole_tiles", 1}, {"column_parts", 1}});
          return CooperativeConfig(config).shared_bytes() <= in.device.shared_bytes_per_block;
        }},
   });
@@ -58,14 +63,30 @@ std::vector<Rule> worthwhile_rules() {
       {{"token_tile", "stages"},
        "all the stages that shared memory takes",
        [](auto& in) { return in["stages"] == (in["token_tile"] == 256 ? 4 : 6); }},
+      {{"entry", "min_rounds", "max_rounds", "stages", "whole_tiles"},
+       "no more than a few registers spill",
+       [](auto& in) {
+         Config config = in.config;
+         config.values.insert({{"token_tile", 128}, {"column_parts", 1}});
+         return CooperativeConfig(config).registers() <= kThreadRegisters;
+       }},
+      {{"token_tile", "column_parts"},
+       "the columns are cut where that leaves a multiprocessor for each block",
+       [](auto& in) {
+         const std::int64_t outputs = ceil_div(in.spec.rows, std::int64_t{CooperativeConfig::kBlockRows}) *
+                                      ceil_div(in.problem.tokens, in["token_tile"]);
+         return in["column_parts"] == 1 || in["column_parts"] * outputs <= in.device.sm_count;
+       }},
   };
 }
 
 KernelText cooperative_text(const CooperativeConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
+  const std::string parts = config.column_parts > 1 ? fmt::format("_c{}", config.column_parts) : "";
   KernelText text;
-  text.name = fmt::format("cooperative_{}_e{}_i{}_a{}_t{}_s{}", spec_tag(spec), config.entry_letter(),
-                          config.min_rounds, config.max_rounds, config.token_tile, config.stages);
+  text.name =
+      fmt::format("cooperative_{}_e{}_i{}_a{}_t{}_s{}_{}{}", spec_tag(spec), config.entry_letter(), config.min_rounds,
+                  config.max_rounds, config.token_tile, config.stages, config.clearing(), parts);
   text.summary = fmt::format(
       "Y = W X for {} weights as lists of nonzeros, which a warpgroup makes dense and two others multiply: {} rows "
       "by {} tokens",
@@ -82,33 +103,40 @@ KernelText cooperative_text(const CooperativeConfig& config, const Problem& prob
       {fmt::format("using Input = FragmentInput<InputType, {}>", token_major(spec)), "X token-major"},
   };
   add_output(spec, text);
-  text.lines.push_back({fmt::format("using Kernel = CooperativeKernel<Entries, Input, Output, {}, {}>",
-                                    config.token_tile, config.stages),
-                        "tokens, stages"});
-  text.lines.push_back({fmt::format("static_assert(Kernel::kAhead == {})", boolean(config.holds_two_tiles())),
-                        "entries of two tiles in registers"});
+  text.lines.push_back(
+      {fmt::format("using Kernel = CooperativeKernel<Entries, Input, Output, {}, {}, {}, {}>", config.token_tile,
+                   config.stages, boolean(config.whole_tiles != 0), config.column_parts),
+       "tokens, stages, whole tiles cleared, parts of the columns"});
   add_shared_bytes(config.shared_bytes(), "Kernel::kSharedBytes", text);
   add_scatter_parameters(spec, text);
   text.parameters.push_back({"const __grid_constant__ TensorMap", "x_map", tensor_map("x", spec.cols)});
+  const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
   add_output_parameters(text);
-  text.body = kMakeOutput;
+  text.body = kMakeOutput + range;
   text.body += kMakeScatterWeight;
   text.body +=
       "const Input input(x, ldx, cols, n);\n"
-      "Kernel::run(weight, x_map, input, output, n, shared_memory());";
+      "Kernel::run(weight, x_map, input, output, first_tile, end_tile, n, shared_memory());";
   return text;
 }
 
 // A block for each multiprocessor, or as many as there are outputs.
 Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& problem,
                                            const PackedWeight& /*packed*/) {
-  constexpr int kBlocks = CooperativeConfig::kClusterBlocks;
+  constexpr int kClusterBlocks = CooperativeConfig::kClusterBlocks;
   const CooperativeConfig config(values);
+  const std::string outputs =
+      fmt::format("ceil_div(fact.row_blocks, {}) * ceil_div(n, {})", config.panel_tiles(), config.token_tile);
   PlannedKernels kernels;
   PlanStep& step = kernels.launch(cooperative_text(config, problem));
-  step.grid[0] = formula("{} * min(ceil_div(fact.row_blocks, {}) * ceil_div(n, {}), {})", kBlocks, 2 * kBlocks,
-                         config.token_tile, std::max(1, problem.device.sm_count / kBlocks));
-  step.cluster[0] = kBlocks;
+  if (config.column_parts > 1) {
+    step.grid = {formula("{}", outputs), 1, config.column_parts};
+    step.cluster[2] = config.column_parts;
+  } else {
+    step.grid[0] =
+        formula("{} * min({}, {})", kClusterBlocks, outputs, std::max(1, problem.device.sm_count / kClusterBlocks));
+    step.cluster[0] = kClusterBlocks;
+  }
   return kernels;
 }
 
@@ -118,17 +146,18 @@ Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& 
 // Beside that stands its shared memory, one cycle a turn: X is written once and read for each row tile, tiles are
 // cleared, stored and read; and L2. Outputs take their time one after the other.
 //
-// Fitted by hand to some 20 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens.
+// Fitted by hand to some 20 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens. What an output, an
+// exchange of sums, and X from L2 take is expected, not measured.
 constexpr double kSustainedClock = 1.66 / 1.98;  // of what the device says: the power that tensor cores take bounds it
 constexpr double kFixedUs = 2.0;
-constexpr double kOutputCycles = 9000;  // an output's beginning and end
+constexpr double kOutputCycles = 3000;  // an output's beginning and end
+constexpr double kExchangeUs = 2.0;     // of sums in a cluster
 constexpr double kTensorCycles = 4.5;   // of a token and a stage: 4 without waits
 constexpr double kBehindBound = 1.14;   // how far stages stay behind shared memory
-constexpr double kLateCycles = 280;     // of a stage where a warp's registers hold the entries of one tile alone
 constexpr double kLateRoundCycles = 40;
 constexpr double kTileReadTurns = 64;
-constexpr double kClearTurns = 64;
-constexpr double kL2BytesPerUs = 5.0e6;
+constexpr double kL2BytesPerUs = 5.0e6;       // to blocks that read different lines
+constexpr double kL2InputBytesPerUs = 9.0e6;  // to blocks that read the same lines at about the same time
 
 double predicted_cooperative_us(const Config& values, const Problem& problem, const SparsityStatistics& statistics) {
   const CooperativeConfig config(values);
@@ -136,34 +165,34 @@ double predicted_cooperative_us(const Config& values, const Problem& problem, co
   const DeviceRates rates(problem.device);
   const double clusters = std::max(1.0, rates.sms / CooperativeConfig::kClusterBlocks);
   const auto row_panels = static_cast<double>(
-      ceil_div(problem.spec.rows, std::int64_t{CooperativeConfig::kClusterBlocks * CooperativeConfig::kBlockRows}));
+      ceil_div(problem.spec.rows, std::int64_t{config.panel_tiles() * CooperativeConfig::kTileRows}));
   const auto token_tiles = static_cast<double>(ceil_div(problem.tokens, std::int64_t{config.token_tile}));
-  const auto stages = static_cast<double>(ceil_div(problem.spec.cols, std::int64_t{CooperativeConfig::kTileRows}));
+  const auto columns = static_cast<double>(ceil_div(problem.spec.cols, std::int64_t{CooperativeConfig::kTileRows}));
+  const double stages = std::ceil(columns / config.column_parts);
 
   const double x_turns = config.token_tile + 2.0 * config.token_tile;
-  const double tile_turns =
-      kTileReadTurns + kClearTurns + config.store_turns(rounds, rounds.mean) + config.load_turns(rounds);
-  const double late =
-      rounds.beyond(config.max_rounds) * kLateRoundCycles + (config.holds_two_tiles() ? 0 : kLateCycles);
-  const double stage_cycles =
-      std::max(kTensorCycles * config.token_tile, kBehindBound * (x_turns + 2 * tile_turns)) + late;
+  const double tile_turns = kTileReadTurns + config.tile_turns(rounds);
+  const double stage_cycles = std::max(kTensorCycles * config.token_tile, kBehindBound * (x_turns + 2 * tile_turns)) +
+                              rounds.beyond(config.max_rounds) * kLateRoundCycles;
   const double outputs = std::ceil(row_panels * token_tiles / clusters);
   const double compute_us = outputs * (stages * stage_cycles + kOutputCycles) / (kSustainedClock * rates.clock_mhz);
 
-  const double tiles = row_panels * 4 * stages;
+  const double tiles = row_panels * config.panel_tiles() * columns;
   const double weight_bytes = tiles * config.tile_bytes(rounds);
-  const double x_bytes = stages * 128 * static_cast<double>(problem.tokens);
+  const double x_bytes = columns * 128 * static_cast<double>(problem.tokens);
   const double y_bytes = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens) * 2;
-  const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / (kL2BytesPerUs * l2_speed(problem.device));
+  const double l2_us = (weight_bytes * token_tiles / kL2BytesPerUs + x_bytes * row_panels / kL2InputBytesPerUs) /
+                       l2_speed(problem.device);
   const double memory_us = (weight_bytes + x_bytes + y_bytes) / (0.75 * rates.hbm);
-  return kFixedUs + launch_delay_us(problem.device) + std::max({compute_us, l2_us, memory_us});
+  return kFixedUs + launch_delay_us(problem.device) + std::max({compute_us, l2_us, memory_us}) +
+         (config.column_parts > 1 ? kExchangeUs : 0);
 }
 
 }  // namespace
 
 std::int64_t CooperativeConfig::shared_bytes() const {
   const std::int64_t stage = std::int64_t{token_tile} * 128 + 2 * 8192 + 4 * 8;
-  return stages * stage + 8 * 2560 + 2 * 8 + 2 * 8 * 4;
+  return stages * stage + 8 * 2560 + 2 * 8 + 2 * 8 * 4 + 2 * 4 * 4;
 }
 
 const Family& cooperative_family() {

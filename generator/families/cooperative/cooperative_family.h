@@ -12,9 +12,8 @@
 namespace sparsmith {
 
 // A config with its values named.
-struct CooperativeConfig : ScatterListConfig {
-  using ScatterListConfig::ScatterListConfig;
-  static constexpr int kTileRows = 64;
+struct CooperativeConfig : DenseTileConfig {
+  using DenseTileConfig::DenseTileConfig;
   static constexpr int kClusterBlocks = 2;
   static constexpr int kBlockRows = 2 * kTileRows;
   static constexpr int kThreads = 384;
@@ -24,9 +23,11 @@ struct CooperativeConfig : ScatterListConfig {
 
   // That of the specialized family: both read X in the order of its columns.
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds, ScatterColumns::kNatural}; }
+  int blocks() const { return kClusterBlocks / column_parts; }  // of a cluster, that share their tokens
+  int panel_tiles() const { return 2 * blocks(); }              // row blocks that these have
   std::int64_t shared_bytes() const;
-  // CooperativeKernel::kAhead.
-  bool holds_two_tiles() const { return 2 * list_registers() + 60 <= 152; }
+  // Of a thread that makes tiles: entries of two of them, and places in those of all its stages.
+  int registers() const { return 2 * list_registers() + (stages / 2) * cleared_registers() + 60; }
 };
 
 const Family& cooperative_family();

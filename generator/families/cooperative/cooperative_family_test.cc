@@ -10,7 +10,13 @@ namespace {
 
 Config plain_config() {
   return Config{"cooperative",
-                {{"entry", 0}, {"min_rounds", 28}, {"max_rounds", 28}, {"token_tile", 256}, {"stages", 4}}};
+                {{"entry", 0},
+                 {"min_rounds", 28},
+                 {"max_rounds", 28},
+                 {"token_tile", 256},
+                 {"stages", 4},
+                 {"whole_tiles", 0},
+                 {"column_parts", 1}}};
 }
 
 TEST(CooperativeFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {

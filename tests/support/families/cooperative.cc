@@ -52,8 +52,26 @@ const std::vector<Mutation>& mutations() {
       {"products are not awaited", "warpgroup_multiply_wait();\n      if (last >= 0)", "if (last >= 0)",
        cooperative(any_tiles)},
       {"products are not begun", "warpgroup_multiply_begin();\n          sums", "sums", cooperative(any_tiles)},
-      {"a tile is not cleared", "scatter::zero_tile(tile);", "", cooperative(any_tiles)},
-      {"boxes come to one block", "(1U << kBlocks) - 1", "1U << cluster_rank()", cooperative(aligned_input)},
+      {"a tile is not cleared", "scatter::clear_tile<kWholeTiles>(weight, tile, base, before);", ";",
+       cooperative(fills_stages_again)},
+      {"tiles are not zeroed before the first entries",
+       "scatter::zero_tile(work.tile_at(producer / kRowTiles + 2 * s, row));", "",
+       cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.whole_tiles == 0; })},
+      {"a tile is cleared by the entries of another stage",
+       "before.list.take_if(stage.number / 2 == s, stored[s].list)", "before.list.take_if(false, stored[s].list)",
+       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.whole_tiles == 0 && fills_stages_again(config, each);
+       })},
+      {"boxes come to one block", "((1U << kBlocks) - 1) << Work::first_rank()", "1U << cluster_rank()",
+       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.column_parts == 1 && aligned_input(config, each);
+       })},
+      {"boxes come to the block of the other columns", "<< Work::first_rank()", "<< Work::number()",
+       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.column_parts > 1 && each.matrix.cols > 64 && aligned_input(config, each);
+       })},
+      {"sums are left in stages before all have read them", "if constexpr (kParts > 1) block_barrier();", "",
+       cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.column_parts > 1; })},
       {"boxes of other tokens", "first_token + box * kBoxLines", "first_token",
        cooperative([](const CooperativeConfig& config, const PackedCase& each) {
          return aligned_input(config, each) && each.problem.tokens > 64 + 3 && shows(each);
@@ -64,11 +82,13 @@ const std::vector<Mutation>& mutations() {
        })},
       {"X is read before it may be", "wait_for_previous();\n        waits", "waits",
        cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.programmatic; })},
-      {"warps take one place of outputs", "work.shared + kSumsAt + warp * kWarpSumBytes", "work.shared + kSumsAt",
-       cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.matrix.rows > 16; })},
-      {"outputs are read before they are there", "warp_barrier();\n      typename Output", "typename Output",
-       cooperative(any_tiles)},
-      {"Inf goes unseen", "if (!all_finite(work, sums, warp, meeting))", "if (false)",
+      {"warps take one place of outputs", "work.shared + kSumsAt + place.warp * kWarpSumBytes", "work.shared + kSumsAt",
+       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.column_parts == 1 && each.matrix.rows > 16;
+       })},
+      {"outputs are read before they are there", "warp_barrier();\n    if (rows.whole)", "if (rows.whole)",
+       cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.column_parts == 1; })},
+      {"Inf goes unseen", "if (!there || all_finite(work, sums, warp, meeting))", "if (true)",
        cooperative(meets_infinity_in_some)},
       {"a tile of nonzeros is not cleared", "scatter::zero_tile(dense);", "", cooperative(meets_infinity_in_some)},
       {"Inf in X is dropped where W is stored", "if (w[r] != 0.0F) sum", "if (w[r] != 0.0F && is_finite(x)) sum",
@@ -78,9 +98,11 @@ const std::vector<Mutation>& mutations() {
 }
 
 std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
-  const AxisWork rows = rows_of_grid(each.problem.spec.rows, 256);
-  const AxisWork tokens = tokens_of_grid(n, CooperativeConfig(each.config).token_tile);
-  return {{.axis = 0, .work = rows.blocks() * tokens.blocks(), .factor = 2, .most = 132}, parts_of_grid(1)};
+  const CooperativeConfig config(each.config);
+  const AxisWork rows = rows_of_grid(each.problem.spec.rows, config.panel_tiles() * 64);
+  const std::int64_t outputs = rows.blocks() * tokens_of_grid(n, config.token_tile).blocks();
+  if (config.column_parts > 1) return {rows_of_grid(outputs, 1), parts_of_grid(config.column_parts)};
+  return {{.axis = 0, .work = outputs, .factor = 2, .most = 132}, parts_of_grid(1)};
 }
 
 const Registration kRegistered("cooperative", {mutations, grid});

@@ -87,7 +87,7 @@ const std::vector<Mutation>& mutations() {
        specialized([](const SpecializedConfig& config, const PackedCase& each) {
          return config.whole_tiles != 0 && fills_places_again(config, each) && shows_in_rows(each);
        })},
-      {"a tile is not cleared", "list.clear(weight, number, base);", "",
+      {"a tile is not cleared", "list.clear(weight, base);", "",
        specialized([](const SpecializedConfig& config, const PackedCase& each) {
          return config.whole_tiles == 0 && fills_places_again(config, each) && shows_in_rows(each);
        })},

@@ -92,7 +92,7 @@ const std::vector<Mutation>& mutations() {
       {"products are not begun", "warpgroup_multiply_begin();\n      SPARSMITH_UNROLL", "SPARSMITH_UNROLL",
        wgmma(any_tiles)},
       {"a tile is not cleared", "    zero_tile(tile);\n  } else", "  } else", wgmma(clears_whole)},
-      {"a tile is not cleared", "list.clear(weight, number, base);", "", wgmma(clears_entries)},
+      {"a tile is not cleared", "list.clear(weight, base);", "", wgmma(clears_entries)},
       {"zeros meet the next tile's entries", "SPARSMITH_UNROLL for (int i = 0; i < kTileBytes / 512; ++i) {",
        "SPARSMITH_UNROLL for (int i = 0; i < kTileBytes / 512 - 1; ++i) {", wgmma(any_tiles)},
       {"X is taken before it is there", "async_wait<kStages - 1>();\n    warp_barrier();\n  }", "warp_barrier();\n  }",
