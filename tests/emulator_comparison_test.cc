@@ -60,15 +60,15 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
   std::mt19937 random(kSeed);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   int overflown = 0;
-  for (const std::int64_t tokens : {1, 6, 61, 150}) {
+  for (const std::int64_t tokens : {1, 6, 61, 300}) {
     ProblemOptions inputs{.tokens = tokens, .seed = kSeed, .kind = c.kind};
-    if (tokens == 150) inputs.most_outputs = matrix.rows * 70;
+    if (tokens == 300) inputs.most_outputs = matrix.rows * 70;
     OperatorSpec spec = sample_spec(matrix, c.type, c.layout, c.epilogue);
     spec.accumulation = c.accumulation;
     ReferenceProblem problem(matrix, spec, inputs);
     problem.set_sums(problem.compute_sums());
     const std::int64_t columns = problem.output_columns();
-    EXPECT_EQ(columns < tokens, tokens == 150);
+    EXPECT_EQ(columns < tokens, tokens == 300);
     ElementBuffer right(c.type, matrix.rows * tokens);
     const PoisonedInput poisoned = problem.poisoned_input();
     for (std::int64_t row = 0; row < matrix.rows; ++row) {

@@ -36,11 +36,11 @@ struct CompareOutputs {
 
   // The element (row, token) of y is y[row * row_stride + token * token_stride]; values and bounds are [rows][columns].
   // looked_at: the token of each column; null: all tokens are looked at. effects: [rows][kPeriod], the effects of
-  // PoisonedInput in tuner/verify/reference_problem.h, or null. `largest`: the largest finite number of y's type. Each
-  // block writes to findings[block].
+  // PoisonedInput in tuner/verify/reference_problem.h on tokens from `first_poisoned` on, or null. `largest`: the
+  // largest finite number of y's type. Each block writes to findings[block].
   static SPARSMITH_DEVICE void run(const Value* y, const double* values, const float* bounds, const u8* effects,
-                                   const int* looked_at, i64 rows, i64 columns, i64 row_stride, i64 token_stride,
-                                   double largest, Findings* findings, u8* shared) {
+                                   i64 first_poisoned, const int* looked_at, i64 rows, i64 columns, i64 row_stride,
+                                   i64 token_stride, double largest, Findings* findings, u8* shared) {
     launch_dependents();
     wait_for_previous();
     Findings found = {0, 0, kNone, 0, 0, 0};
@@ -56,7 +56,8 @@ struct CompareOutputs {
       const i64 token = looked_at == nullptr ? column : looked_at[column];
       const double actual = static_cast<double>(to_float(y[row * row_stride + token * token_stride]));
       Expected expected = {values[output], static_cast<double>(bounds[output])};
-      if (effects != nullptr) expected.poison(effects[row * kPeriod + token % kPeriod], largest);
+      if (effects != nullptr && token >= first_poisoned)
+        expected.poison(effects[row * kPeriod + token % kPeriod], largest);
       look_at(output, actual, expected, largest, found);
     }
     add_up(found, reinterpret_cast<Findings*>(shared));

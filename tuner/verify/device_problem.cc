@@ -27,7 +27,7 @@ struct OutputShape {
 };
 
 // The kernel with its arguments.
-KernelText text_of(DataType type, Layout layout, const OutputShape& shape) {
+KernelText text_of(DataType type, Layout layout, const OutputShape& shape, std::int64_t first_poisoned) {
   const bool token_major = layout == Layout::kTokenMajor;
   return {
       .name = output_comparison_kernel_name(type),
@@ -43,6 +43,7 @@ KernelText text_of(DataType type, Layout layout, const OutputShape& shape) {
                      {"const double*", "values", packed_array("values")},
                      {"const float*", "bounds", packed_array("bounds")},
                      {"const u8*", "effects", packed_array("effects")},
+                     {"i64", "first_poisoned", integer(first_poisoned)},
                      {"const int*", "looked_at", packed_array("looked_at")},
                      {"i64", "rows", integer(shape.rows)},
                      {"i64", "columns", integer(shape.columns)},
@@ -50,9 +51,8 @@ KernelText text_of(DataType type, Layout layout, const OutputShape& shape) {
                      {"i64", "token_stride", integer(token_major ? shape.rows : 1)},
                      {"Kernel::Findings*", "findings", packed_array("findings")}},
       .body =
-          "Kernel::run(y, values, bounds, effects, looked_at, rows, columns, row_stride, token_stride, kLargest, "
-          "findings, "
-          "shared_memory());"};
+          "Kernel::run(y, values, bounds, effects, first_poisoned, looked_at, rows, columns, row_stride, token_stride, "
+          "kLargest, findings, shared_memory());"};
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ std::string output_comparison_kernel_name(DataType type) {
 }
 
 Result<KernelSource> output_comparison_kernel(DataType type) {
-  return assemble(text_of(type, Layout::kTokenMajor, {}));
+  return assemble(text_of(type, Layout::kTokenMajor, {}, 0));
 }
 
 Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor, const ReferenceProblem& problem,
@@ -119,7 +119,7 @@ Result<Verification> DeviceProblem::verify(DeviceAddress output, Layout layout, 
                      {"looked_at", looked_at_.address()},
                      {"findings", findings_.address()}};
   const OutputShape shape{problem_.output_rows(), problem_.output_columns(), problem_.all_columns()};
-  LaunchPlan plan{.steps = {launch_of(text_of(problem_.spec().type, layout, shape))}};
+  LaunchPlan plan{.steps = {launch_of(text_of(problem_.spec().type, layout, shape, poisoned_.first_token))}};
   plan.steps[0].grid[0] = blocks;
   SPARSMITH_RETURN_IF_ERROR(executor_.run(plan, bindings));
   std::vector<OutputFindings> of_blocks(blocks);

@@ -301,6 +301,7 @@ PoisonedInput ReferenceProblem::poisoned_input() const {
   if (sums_tokens()) {
     poison_tokens(columns, poisoned);
   } else {
+    poisoned.first_token = std::max<std::int64_t>(options_.tokens - PoisonedInput::kMostTokens, 0);
     poison_columns(columns, poisoned);
     if (spec_.epilogue.gated) poisoned.effects = gated_effects(poisoned.effects);
   }
@@ -313,7 +314,7 @@ void ReferenceProblem::poison_columns(std::span<const std::int64_t> columns, Poi
   std::vector<bool> is_poisoned(spec_.cols, false);
   for (const std::int64_t column : columns) {
     is_poisoned[column] = true;
-    for (std::int64_t token = 0; token < options_.tokens; ++token)
+    for (std::int64_t token = poisoned.first_token; token < options_.tokens; ++token)
       if (token % kPeriod != kPeriod - 1) poisoned.x.set(x_index(column, token), poison(column, token));
   }
   const std::int64_t nonzeros_a_row = matrix_->nnz() / std::max<std::int64_t>(spec_.rows, 1);
@@ -359,7 +360,7 @@ void ReferenceProblem::poison_tokens(std::span<const std::int64_t> columns, Pois
 
 BoundedOutput PoisonedInput::expected(DataType type, const BoundedOutput& drawn, std::int64_t row,
                                       std::int64_t token) const {
-  if (std::isnan(drawn.value) || std::isinf(drawn.bound)) return drawn;
+  if (token < first_token || std::isnan(drawn.value) || std::isinf(drawn.bound)) return drawn;
   switch (effects[row * kPeriod + token % kPeriod]) {
     case PoisonEffect::kNone: return drawn;
     case PoisonEffect::kFinite: return {0, 0.75 * largest_finite(type)};

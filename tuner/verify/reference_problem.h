@@ -56,13 +56,15 @@ enum class PoisonEffect : std::uint8_t {
   kUnknown,  // not checked: the type of the operator rounds a stored weight to 0
 };
 
-// X with Inf, -Inf and NaN in a few columns, with the first and the last. In these columns all tokens have them, except
-// one token of kPeriod, which stays as drawn. When outputs are sums over tokens, only one token of each column has
-// them.
+// X with Inf, -Inf and NaN in a few columns, with the first and the last. In these columns the last kMostTokens tokens
+// have them, because some kernels take hundreds of times as long for an output that is not finite. One token of kPeriod
+// stays as drawn. When outputs are sums over tokens, only one token of each column has them.
 struct PoisonedInput {
   static constexpr std::int64_t kPeriod = 4;
+  static constexpr std::int64_t kMostTokens = 256;
 
   ElementBuffer x;
+  std::int64_t first_token = 0;       // those before it stay as drawn
   std::vector<PoisonEffect> effects;  // of output (row, token): at row * kPeriod + token % kPeriod
 
   // The expected output (row, token). `drawn`: the expected output for the drawn X.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numbers>
 #include <random>
+#include <set>
 
 #include "tests/support/sample_weight.h"
 
@@ -192,6 +193,23 @@ TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
     if (std::string(mutant) == "relu of NaN" && !relu) continue;
     EXPECT_FALSE(verify_outputs(problem, fp32_output(problem, poisoned.x, mutant).bytes(), &poisoned).ok) << mutant;
   }
+}
+
+TEST(PoisonedInputTest, OfManyTokensTheLastArePoisoned) {
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(20, 30, 0.3, random);
+  ReferenceProblem problem(matrix, sample_spec(matrix, DataType::kFloat32, Layout::kTokenMajor, "none"),
+                           {.tokens = PoisonedInput::kMostTokens + 41});
+  problem.set_sums(problem.compute_sums());
+  const PoisonedInput poisoned = problem.poisoned_input();
+  std::set<std::int64_t> tokens;
+  for (std::int64_t token = 0; token < problem.tokens(); ++token)
+    if (!std::isfinite(poisoned.x.get(problem.x_index(0, token)))) tokens.insert(token);
+  EXPECT_EQ(std::ssize(tokens), PoisonedInput::kMostTokens / 4 * 3);
+  EXPECT_GE(*tokens.begin(), 41);
+  EXPECT_GE(*tokens.rbegin(), problem.tokens() - 2);
+  EXPECT_TRUE(verify_outputs(problem, fp32_output(problem, poisoned.x).bytes(), &poisoned).ok);
+  EXPECT_FALSE(verify_outputs(problem, fp32_output(problem, problem.x()).bytes(), &poisoned).ok);
 }
 
 // A plain kernel of a gated operator, which rounds V to the type. `mutant` names the mistake it makes.
