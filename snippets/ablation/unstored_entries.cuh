@@ -17,7 +17,7 @@ struct UnstoredEntries : Entries {
     keep(weight, tile, kept);
     kept.end(base);
   }
-  SPARSMITH_DEVICE void clear(const scatter::Weight& /*weight*/, i64 /*tile*/, u32 /*base*/) const {}
+  SPARSMITH_DEVICE void clear(const scatter::Weight& /*weight*/, u32 /*base*/) const {}
 
   SPARSMITH_DEVICE void keep(const scatter::Weight& weight, i64 tile, KeptWords& kept) const {
     constexpr int kHeld = Entries::Words::kHeld;
