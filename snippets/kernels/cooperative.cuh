@@ -453,6 +453,7 @@ struct CooperativeKernel {
     const int row = place.warp % 4 * 16 + lane() / 4;
     SPARSMITH_ROLLED for (int part = 0; part < kTokens / kSumTokens; ++part) {
       const int first_token = place.first_token + part * kSumTokens;
+      if (first_token >= work.n) break;
       FewSums sums;
       sums.clear();
       SPARSMITH_ROLLED for (int column = 0; column < work.columns; ++column) {
