@@ -25,7 +25,7 @@ struct ScatterRounds {
 double entries_of_tile(const ScatterPacking& packing, const SparsityStatistics& statistics);
 ScatterRounds scatter_rounds(const ScatterPacking& packing, const SparsityStatistics& statistics);
 
-// The values of the parameters that all three have.
+// The values of the parameters that all four have.
 struct ScatterListConfig : NamedConfig {
   using NamedConfig::NamedConfig;
   ScatterEntry entry = at("entry");

@@ -51,7 +51,7 @@ struct CooperativeKernel {
 
   // Shared memory: stages of X; stages of W; for each multiplying warp the sums of 32 tokens, or for its warpgroup a
   // tile; barriers; twice, whether the sums of each multiplying warp are finite; the first rows of the block's parts.
-  // Where blocks share out the columns, partial sums and those of the other block take the place of stages.
+  // Where blocks share out the columns, partial sums and those of the other block take the place of all but barriers.
   static constexpr int kInputBytes = kTokens * kTileColumns * 2;
   static constexpr int kTilesAt = kStages * kInputBytes;
   static constexpr int kSumsAt = kTilesAt + kStages * kRowTiles * scatter::kTileBytes;
@@ -66,7 +66,8 @@ struct CooperativeKernel {
   static constexpr int kBlockParts = 64 / scatter::kPartRows;  // of a row block
   static constexpr int kSharedBytes = kRowPartsAt + kRowTiles * kBlockParts * 4;
   static constexpr int kOthersAt = Totals::kPartialBytes;
-  static_assert(kParts == 1 || kOthersAt + Totals::kOtherBytes <= kBarriersAt, "the place of stages is enough");
+  static_assert(kParts == 1 || kOthersAt + Totals::kOtherBytes <= kBarriersAt,
+                "there is no room for sums of both blocks");
 
   // Multiplies tiles [first_tile, end_tile) of each row block. x_map: of the same X as `input`, if that is aligned.
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const TensorMap& x_map, const Input& input,
@@ -191,7 +192,7 @@ struct CooperativeKernel {
   static SPARSMITH_DEVICE void add_parts(const Work& work, const Output& output, int first_token) {
     if constexpr (kParts > 1) {
       block_barrier();
-      cluster_arrive_relaxed();
+      cluster_arrive();  // the other block's sums may take the place of stages, whose tiles it must not overtake
       const u32* first_rows = reinterpret_cast<const u32*>(work.shared + kRowPartsAt);
       Totals{work.shared, work.shared + kOthersAt, first_rows, output, work.weight.rows, first_token, work.n}.finish();
       tensor_reads_follow();
@@ -335,11 +336,11 @@ struct CooperativeKernel {
       warpgroup_multiply_wait();
       if (last >= 0) give_back(work, last);
       end_stages();
-      const Place place{first_block + row, first_token, warp};
+      const WarpPlace place{first_block + row, first_token, warp};
       if (!there || all_finite(work, sums, warp, meeting)) {
-        if (kParts > 1 || there) leave(work, output, sums, place);
+        if (kParts > 1 || there) finish(work, output, sums, place);
       } else {
-        leave_nonzeros(work, output, place, meeting);
+        finish_nonzeros(work, output, place, meeting);
       }
       add_parts(work, output, first_token);
     }
@@ -359,15 +360,16 @@ struct CooperativeKernel {
     if (lane() < kBlocks) arrive_in_block(work.empty(stage), Work::first_rank() + lane());
   }
 
-  // Of a warp's sums.
-  struct Place {
+  // Of a warp's sums among the outputs.
+  struct WarpPlace {
     int row_block;
     int first_token;
     int warp;
   };
 
   // The sums of all tokens become outputs, or partial sums.
-  static SPARSMITH_DEVICE void leave(const Work& work, const Output& output, const Sums& sums, const Place& place) {
+  static SPARSMITH_DEVICE void finish(const Work& work, const Output& output, const Sums& sums,
+                                      const WarpPlace& place) {
     if constexpr (kParts > 1) {
       sums.put_partials(reinterpret_cast<float*>(work.shared) + place.warp / 4 * 64, place.warp % 4);
     } else {
@@ -382,7 +384,7 @@ struct CooperativeKernel {
     u32 first;   // of the warp
     bool whole;  // vectors, all below the end, for all tokens
   };
-  static SPARSMITH_DEVICE Rows rows_of(const Work& work, const Output& output, const Place& place) {
+  static SPARSMITH_DEVICE Rows rows_of(const Work& work, const Output& output, const WarpPlace& place) {
     const u32 first = load_cached(work.weight.row_parts + place.row_block * kBlockParts + place.warp % 4);
     return {first, output.template takes_vectors<kRunRows>() && place.first_token + kTokens <= work.n &&
                        first + scatter::kPartRows <= static_cast<u32>(work.weight.rows)};
@@ -391,7 +393,7 @@ struct CooperativeKernel {
   // Outputs of 32 tokens leave through the warp's own shared memory: a lane takes eight rows of a token.
   static constexpr int kRunRows = 8;
   static SPARSMITH_DEVICE void store(const Work& work, const Output& output, const Rows& rows, const float* sums,
-                                     const Place& place, int part) {
+                                     const WarpPlace& place, int part) {
     float* own = reinterpret_cast<float*>(work.shared + kSumsAt + place.warp * kWarpSumBytes);
     SPARSMITH_UNROLL for (int i = 0; i < kSumTokens / 2; ++i) {
       const int token = i / 4 * 8 + lane() % 4 * 2 + i % 2;
@@ -446,8 +448,8 @@ struct CooperativeKernel {
 
   // The same without products of zeros, 32 tokens at a time: the first warp makes one tile after another dense, in the
   // place of sums that are stored, and all threads multiply.
-  static SPARSMITH_DEVICE void leave_nonzeros(const Work& work, const Output& output, const Place& place,
-                                              Meeting& meeting) {
+  static SPARSMITH_DEVICE void finish_nonzeros(const Work& work, const Output& output, const WarpPlace& place,
+                                               Meeting& meeting) {
     u8* dense = work.shared + kSumsAt + place.warp / 4 * 4 * kWarpSumBytes;
     const u32 base = Entries::base(shared_offset(dense));
     const int row = place.warp % 4 * 16 + lane() / 4;

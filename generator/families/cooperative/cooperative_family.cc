@@ -120,7 +120,7 @@ KernelText cooperative_text(const CooperativeConfig& config, const Problem& prob
   return text;
 }
 
-// A block for each multiprocessor, or as many as there are outputs.
+// A block for each multiprocessor, or as many as there are outputs; where blocks share out the columns, two an output.
 Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& problem,
                                            const PackedWeight& /*packed*/) {
   constexpr int kClusterBlocks = CooperativeConfig::kClusterBlocks;

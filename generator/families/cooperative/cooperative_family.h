@@ -23,8 +23,7 @@ struct CooperativeConfig : DenseTileConfig {
 
   // That of the specialized family: both read X in the order of its columns.
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds, ScatterColumns::kNatural}; }
-  int blocks() const { return kClusterBlocks / column_parts; }  // of a cluster, that share their tokens
-  int panel_tiles() const { return 2 * blocks(); }              // row blocks that these have
+  int panel_tiles() const { return 2 * kClusterBlocks / column_parts; }  // row blocks of a cluster
   std::int64_t shared_bytes() const;
   // Of a thread that makes tiles: entries of two of them, and places in those of all its stages.
   int registers() const { return 2 * list_registers() + (stages / 2) * cleared_registers() + 60; }

@@ -75,6 +75,24 @@ TEST(CooperativeFamilyTest, ThePlanFillsTheDeviceOnce) {
   EXPECT_EQ(*map, tensor_map("x", 500));
 }
 
+// Two blocks an output, each with a part of the columns.
+TEST(CooperativeFamilyTest, ThePlanSharesOutColumns) {
+  Random random(3);
+  const CsrMatrix matrix = draw_matrix(random, 1000, 500, 0.2);
+  const Problem problem = problem_of(matrix, 300);
+  Config config = plain_config();
+  config.values["column_parts"] = 2;
+  const auto packed = cooperative_family().pack(config, problem, matrix);
+  ASSERT_TRUE(packed.ok());
+  const auto candidate = cooperative_family().generate(config, problem, *packed);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  const PlanStep& step = candidate->plan.steps.at(0);
+  EXPECT_EQ(step.grid[0].evaluate({.n = 300, .facts = &packed->facts}).value(), 8 * 2);
+  EXPECT_EQ(step.grid[2].evaluate({.n = 300}).value(), 2);
+  EXPECT_EQ(step.cluster[0].evaluate({.n = 300}).value(), 1);
+  EXPECT_EQ(step.cluster[2].evaluate({.n = 300}).value(), 2);
+}
+
 // One packed weight serves few tokens and many.
 TEST(CooperativeFamilyTest, SharesThePackingOfSpecialized) {
   const Config few{"specialized",
