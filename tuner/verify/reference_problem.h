@@ -57,8 +57,8 @@ enum class PoisonEffect : std::uint8_t {
 };
 
 // X with Inf, -Inf and NaN in a few columns, with the first and the last. In these columns the last kMostTokens tokens
-// have them, because some kernels take hundreds of times as long for an output that is not finite. One token of kPeriod
-// stays as drawn. When outputs are sums over tokens, only one token of each column has them.
+// have them, because some kernels take far longer for an output that is not finite. One token of kPeriod stays as
+// drawn. When outputs are sums over tokens, only one token of each column has them.
 struct PoisonedInput {
   static constexpr std::int64_t kPeriod = 4;
   static constexpr std::int64_t kMostTokens = 256;
