@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/tuned_file.h"
+
 namespace sparsmith {
 namespace {
 
@@ -67,11 +69,12 @@ struct Space {
   bool serves(const std::vector<std::string>& kept) const { return cost_of(buckets, kept) < kNever / 2; }
 };
 
-Space space_of(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes, std::int64_t most_bytes) {
+Space space_of(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes, std::int64_t most_bytes,
+               double most_slowdown) {
   Space space{buckets, {}, packing_bytes, most_bytes};
   for (BucketTimes& bucket : space.buckets) {
     std::erase_if(bucket.best_us, [&](const auto& each) {
-      return bucket.dense_us > 0 && each.second > (1 + kMostSlowdown) * bucket.dense_us;
+      return bucket.dense_us > 0 && each.second > (1 + most_slowdown) * bucket.dense_us;
     });
     for (const auto& [name, us] : bucket.best_us) space.names.insert(name);
   }
@@ -211,11 +214,9 @@ std::string without_baseline(const std::vector<Trial>& trials) {
   return fmt::format("the fastest candidate; dense was not measured{}{}", one->reason.empty() ? "" : ": ", one->reason);
 }
 
-}  // namespace
-
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
-                                         std::int64_t most_bytes) {
-  const Space space = space_of(buckets, packing_bytes, most_bytes);
+                                         std::int64_t most_bytes, double most_slowdown) {
+  const Space space = space_of(buckets, packing_bytes, most_bytes, most_slowdown);
   const std::vector<std::vector<std::string>> all = ways(space);
   if (all.empty()) return {};
   const auto cost = [&](const std::vector<std::string>& kept) { return cost_of(space.buckets, kept); };
@@ -227,6 +228,17 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
     if (std::pair(bytes(each), cost(each)) < std::pair(bytes(*chosen), cost(*chosen))) chosen = &each;
   }
   return *chosen;
+}
+
+}  // namespace
+
+std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
+                                         std::int64_t most_bytes) {
+  std::vector<std::string> kept = choose_packings(buckets, packing_bytes, most_bytes, kMostSlowdown);
+  const auto dense = packing_bytes.find(std::string(kDensePacking));
+  if (kept.empty() && dense != packing_bytes.end() && dense->second > most_bytes)
+    kept = choose_packings(buckets, packing_bytes, most_bytes, std::numeric_limits<double>::infinity());
+  return kept;
 }
 
 std::int64_t least_bytes(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes) {
@@ -279,8 +291,14 @@ std::optional<Winner> choose_trial(const std::vector<Trial>& trials, const std::
                                            dense->timing.median_us / best->timing.median_us, dense->timing.median_us)};
   }
   if (is_kept(*dense->trial)) return Winner{dense->trial, kept_dense(best->timing.median_us, dense->timing.median_us)};
+  const double dense_us = dense->timing.median_us;
+  if (best->timing.median_us > (1 + kMostSlowdown) * dense_us) {
+    return Winner{best->trial,
+                  fmt::format("{:.2f}x the time of dense ({:.2f} us), for which the memory bound has no room",
+                              best->timing.median_us / dense_us, dense_us)};
+  }
   return Winner{best->trial, fmt::format("within {:.0f} % of dense ({:.2f} us), which the weight does not keep",
-                                         100 * kMostSlowdown, dense->timing.median_us)};
+                                         100 * kMostSlowdown, dense_us)};
 }
 
 }  // namespace sparsmith

@@ -18,14 +18,15 @@ struct BucketTimes {
   std::map<std::string, double> best_us;  // of each packing
 };
 
-// No N may be slower than dense by more than this share.
+// No N may be slower than dense by more than this share, unless the bound on bytes has no room for dense.
 inline constexpr double kMostSlowdown = 0.03;
 // The most packings that a weight keeps.
 inline constexpr int kMostPackings = 8;
 
 // The packings to keep, of at most `most_bytes` together: those with the least time over all N, weighted by calls, such
-// that every N is served within kMostSlowdown of dense. A packing that saves next to no time is not kept. Of sets with
-// nearly equal times the smallest is taken. Empty: there is no such set.
+// that every N is served within kMostSlowdown of dense. Where there is no such set, and the bound has no room for
+// dense: those with the least time. A packing that saves next to no time is not kept. Of sets with nearly equal times
+// the smallest is taken. Empty: there is none.
 //   packing_bytes: GPU bytes of each packing.
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes,

@@ -251,9 +251,10 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
             "Sums of fp16 kernels: fp32; or fp16_chains, which may add four products in fp16: up to 15 % faster, twice "
             "the error, infinite above 65504")
       ->check(CLI::IsMember({"fp32", "fp16_chains"}));
-  add_shown(command, "--memory", settings.memory,
-            "Bound on GPU memory: 1x, each weight at most its dense bytes; 1.5x; or 3GB, all weights together. The "
-            "fastest kernels within the bound are chosen; no N is slower than dense");
+  add_shown(
+      command, "--memory", settings.memory,
+      "Bound on GPU memory: 1x, each weight at most its dense bytes; 1.5x; or 3GB, all weights together. The "
+      "fastest kernels within the bound are chosen. No N is slower than dense, unless there is no room for dense");
   for (const char* removed : {"--packings", "--objective", "--max-slowdown", "--max-bytes"})
     command.add_option(removed)->group("")->each([removed](const std::string&) {
       throw CLI::ValidationError(removed, "there is no such option; give --memory");
