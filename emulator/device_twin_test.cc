@@ -363,6 +363,29 @@ extern "C" __global__ void __launch_bounds__(32) test(const u16* elements, u32* 
   }
 }
 
+TEST(DeviceTwinTest, MatricesAreStoredTransposed) {
+  KernelBench bench;
+  const int out = bench.add_unwritten<std::uint16_t>(256);
+  const Status status = bench.run(R"(
+extern "C" __global__ void __launch_bounds__(32) test(u16* out) {
+  u16* rows = reinterpret_cast<u16*>(shared_memory());
+  u32 parts[4];
+  for (u32 i = 0; i < 4; ++i) parts[i] = (thread_index() * 4 + i) * 2 | (thread_index() * 4 + i) * 2 + 1 << 16;
+  store_matrices_transposed(shared_offset(rows + thread_index() * 8), parts);
+  warp_barrier();
+  for (int i = thread_index(); i < 256; i += 32) out[i] = rows[i];
+})",
+                                  1, 32, 512);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::vector<std::uint16_t> stored = bench.read<std::uint16_t>(out, 256);
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      const std::size_t row = lane % 4 * 2 + i % 2;
+      EXPECT_EQ(stored[i / 2 * 64 + row * 8 + lane / 4], lane * 8 + i) << "lane " << lane << ", matrix " << i / 2;
+    }
+  }
+}
+
 // Of drawn pairs of all exponents.
 TEST(DeviceTwinTest, HalvesAreMultipliedAndAddedWithOneRounding) {
   test::DrawnRandom random;

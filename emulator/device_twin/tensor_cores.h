@@ -39,6 +39,18 @@ SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress address, u32 (&out)
   }
 }
 
+SPARSMITH_DEVICE void store_matrices_transposed(u32 row_at, const u32 (&in)[4], int line = __builtin_LINE()) {
+  u8* const row = shared_memory() + row_at;
+  if ((reinterpret_cast<u64>(row) & 15U) != 0) misaligned(row, 16, line);
+  const int lane = thread_index() % 32;
+  for (int j = 0; j < 4; ++j) {
+    for (int i = 0; i < 2; ++i) {
+      auto* to = reinterpret_cast<u16*>(shuffle_word(reinterpret_cast<u64>(row), 8 * j + lane % 4 * 2 + i, line));
+      to[lane / 4] = static_cast<u16>(in[j] >> (16 * i));
+    }
+  }
+}
+
 template <class T>
 struct TensorMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, int line = __builtin_LINE()) {

@@ -111,8 +111,10 @@ std::vector<Rule> worthwhile_scatter_rules(const ScatterChoice& choice) {
          static const std::vector<std::int64_t> kMinRounds = min_rounds_parameter().values;
          const auto between = std::ranges::count_if(
              kMinRounds, [&](std::int64_t value) { return value > least && static_cast<double>(value) <= low; });
+         const std::int64_t predicated = in["max_rounds"] - least;
          return (static_cast<double>(least) <= low && between < choice.values_below) ||
-                (least == in["max_rounds"] && static_cast<double>(least) <= rounds.mean + 4.5);
+                (predicated <= (choice.padded ? 4 : 0) &&
+                 static_cast<double>(least) <= rounds.mean + (choice.padded ? 5.5 : 4.5));
        }},
       {with(choice.parameters, {"max_rounds"}), "registers hold what nearly all tiles have, and little more",
        [choice](const RuleInput& in) {

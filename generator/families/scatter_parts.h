@@ -81,6 +81,7 @@ struct ScatterChoice {
   std::vector<std::string> parameters;  // that `packing` looks at
   std::function<ScatterPacking(const RuleInput&)> packing;
   int values_below = 1;  // of min_rounds, at or below the rounds of nearly all tiles, that are worth a try
+  bool padded = false;   // all tiles filled up to the rounds of nearly all, or to four less, are worth a try
 };
 
 Parameter entry_parameter();

@@ -30,6 +30,13 @@ SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress row, u32 (&out)[4])
                : "memory");
 }
 
+// The way back: lane l gives elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4] of matrix j in the low and the high
+// half of in[j], and lane 8 j + r the shared_offset() of row r of matrix j.
+SPARSMITH_DEVICE void store_matrices_transposed(u32 row_at, const u32 (&in)[4]) {
+  SPARSMITH_ASM_SM_90("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_at),
+                      "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3]) : "memory");
+}
+
 // d += a b with a 16 x 16, b 16 x 8 and d 16 x 8, in the fragments of mma.m16n8k16: lane l = 4 g + t holds
 //   a[i], i = 0..3: row g + 8 (i % 2), columns 2 t + 8 (i / 2) and the next      b[i], i = 0, 1: rows 2 t + 8 i and the
 //   next, column g      d[i], i = 0..3: row g + 8 (i / 2), column 2 t + i % 2

@@ -51,6 +51,8 @@ template <class Value, bool kTokenMajor, class Activation, bool kBias, bool kBet
 struct StoreOutput {
   SPARSMITH_ROLE(epilog)
 
+  static constexpr bool kReads = kBeta || kResidual;  // the old Y, or a residual
+
   Value* y;
   i64 ldy;
   const Value* bias;      // [M]
@@ -87,7 +89,7 @@ struct StoreOutput {
   // In two steps: what does not depend on the old Y or on a residual, and what only writes.
   template <int kTokens>
   SPARSMITH_DEVICE Vector<Value, kTokens> finished(u32 row, const float (&sums)[kTokens]) const {
-    static_assert(!kBeta && !kResidual, "these are read where they are added");
+    static_assert(!kReads, "these are read where they are added");
     float shift = 0.0F;
     if constexpr (kBias) shift = to_float(bias[row]);
     Vector<Value, kTokens> vector;

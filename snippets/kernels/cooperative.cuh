@@ -41,7 +41,6 @@ struct CooperativeKernel {
   static constexpr int kProducers = 4;
   static constexpr int kThreads = (kMultipliers + kProducers) * 32;
   static constexpr int kTileColumns = 64;
-  static constexpr int kOwnStages = kStages / 2;  // that a producing warp fills
   static_assert(kStages % 2 == 0, "a stage's tiles are always made by the same warps");
 
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
@@ -149,7 +148,7 @@ struct CooperativeKernel {
     }
   };
 
-  // A role's place in the sequence of stages.
+  // A place in the sequence of stages.
   struct Stage {
     int number = 0;
     u32 parity = 0;
@@ -203,6 +202,7 @@ struct CooperativeKernel {
   // ---- producing warps ----
 
   static constexpr int kLists = 2;  // of a tile, and of the next one, which are on their way meanwhile
+  static_assert(kWholeTiles || kStages == 2 * kLists, "a list for each stage that a warp fills");
 
   // A warp fills every second stage: a tile of its row, and the warps of the first row X.
   static SPARSMITH_DEVICE void produce(const Work& work, const Output& output, int producer) {
@@ -211,14 +211,14 @@ struct CooperativeKernel {
     Stage stage{producer / kRowTiles, 0};
     int column = stage.number;  // the warp's next one, of the present output
     bool waits = true;
-    Entries stored[kOwnStages];  // what is left of them is what clears the tiles of the warp's stages
+    typename Entries::Places stored[kLists] = {};  // in the tiles of the warp's stages
     bool zeroed = kWholeTiles;
     SPARSMITH_ROLLED for (int index = work.first(); index < work.outputs(); index += work.step()) {
       int first_block = 0;
       int first_token = 0;
       work.place(index, first_block, first_token);
       if (!zeroed) {
-        SPARSMITH_UNROLL for (int s = 0; s < kOwnStages; ++s) {
+        SPARSMITH_UNROLL for (int s = 0; s < kLists; ++s) {
           stored[s] = {};
           scatter::zero_tile(work.tile_at(producer / kRowTiles + 2 * s, row));
         }
@@ -237,8 +237,11 @@ struct CooperativeKernel {
         wait_for_previous();
         waits = false;
       }
-      SPARSMITH_ROLLED for (int t = 0; t < count; t += kLists) {
+      const int skipped = kWholeTiles ? 0 : stage.number / 2;  // so that list b is that of the warp's stage b
+      if (skipped > 0) lists[1] = lists[0];
+      SPARSMITH_ROLLED for (int t = -skipped; t < count; t += kLists) {
         SPARSMITH_UNROLL for (int b = 0; b < kLists; ++b) {
+          if (t + b < 0) continue;
           if (t + b >= count) break;
           const Entries& present = lists[b];
           Entries& next = lists[(b + 1) % kLists];
@@ -251,14 +254,10 @@ struct CooperativeKernel {
           if (there) {
             u8* tile = work.tile_at(stage.number, row);
             const u32 base = Entries::base(shared_offset(tile));
-            Entries before = stored[0];
-            SPARSMITH_UNROLL for (int s = 1; s < kOwnStages; ++s)
-                before.list.take_if(stage.number / 2 == s, stored[s].list);
-            if (kWholeTiles || before.list.count > 0) scatter::clear_tile<kWholeTiles>(weight, tile, base, before);
+            if (kWholeTiles || stored[b].list.count > 0)
+              scatter::clear_tile<kWholeTiles>(weight, tile, base, stored[b]);
+            if constexpr (!kWholeTiles) stored[b] = present.places();
             present.put(weight, first + (t + b) * 2, base);
-            SPARSMITH_UNROLL for (int s = 0; s < kOwnStages; ++s) {
-              stored[s].list.take_if(stage.number / 2 == s, present.list);
-            }
           }
           hand_over(work.tile_full(stage.number, row));
           stage.advance(2);
@@ -374,12 +373,56 @@ struct CooperativeKernel {
       sums.put_partials(reinterpret_cast<float*>(work.shared) + place.warp / 4 * 64, place.warp % 4);
     } else {
       const Rows rows = rows_of(work, output, place);
+      if constexpr (!Output::kReads) {
+        if (rows.whole) {
+          store_whole(work, output, rows.first, sums, place);
+          return;
+        }
+      }
       SPARSMITH_UNROLL for (int part = 0; part < kTokens / kSumTokens; ++part) {
         store(work, output, rows, sums.values + part * FewSums::kCount, place, part);
       }
     }
   }
 
+  // Finished outputs of 64 tokens leave through the warp's own shared memory: a line of 32 bytes has a token's 16 rows,
+  // its halves exchanged in four lines of eight, so that lines written together meet all banks.
+  static SPARSMITH_DEVICE void store_whole(const Work& work, const Output& output, u32 first_row, const Sums& sums,
+                                           const WarpPlace& place) {
+    constexpr int kPartTokens = 64;
+    static_assert(kPartTokens * 32 <= kWarpSumBytes && kTokens % kPartTokens == 0, "parts of the tokens");
+    u8* own = work.shared + kSumsAt + place.warp * kWarpSumBytes;
+    const int put_token = lane() / 16 * 8 + lane() % 8;
+    const u32 to = shared_offset(own + put_token * 32 + (lane() / 8 ^ put_token / 4) % 2 * 16);
+    const int token = lane() / 2;
+    const u8* from = own + token * 32 + (lane() ^ token / 4) % 2 * 16;
+    SPARSMITH_UNROLL for (int part = 0; part < kTokens / kPartTokens; ++part) {
+      const float* values = sums.values + part * kPartTokens / 2;
+      Vector<typename Input::Value, kPartTokens / 4> finished[2];
+      SPARSMITH_UNROLL for (int r = 0; r < 2; ++r) {
+        float of_row[kPartTokens / 4];
+        SPARSMITH_UNROLL for (int i = 0; i < kPartTokens / 4; ++i) of_row[i] = values[i / 2 * 4 + r * 2 + i % 2];
+        finished[r] = output.finished(first_row + lane() / 4 + r * 8, of_row);
+      }
+      SPARSMITH_UNROLL for (int s = 0; s < kPartTokens / 16; ++s) {
+        u32 words[4];
+        SPARSMITH_UNROLL for (int j = 0; j < 4; ++j) {
+          const int at = s * 4 + j / 2 * 2;
+          words[j] = finished[j % 2][at].bits | static_cast<u32>(finished[j % 2][at + 1].bits) << 16;
+        }
+        store_matrices_transposed(to + s * 512, words);
+      }
+      warp_barrier();
+      SPARSMITH_UNROLL for (int s = 0; s < kPartTokens / 16; ++s) {
+        const auto run = *reinterpret_cast<const typename Output::template Finished<kRunRows>*>(from + s * 512);
+        output.template store_rows<kRunRows, true>(first_row + lane() % 2 * kRunRows, work.weight.rows,
+                                                   place.first_token + part * kPartTokens + s * 16 + token, run);
+      }
+      warp_barrier();
+    }
+  }
+
+  static constexpr int kRunRows = 8;  // that are stored as a vector
   struct Rows {
     u32 first;   // of the warp
     bool whole;  // vectors, all below the end, for all tokens
@@ -390,8 +433,7 @@ struct CooperativeKernel {
                        first + scatter::kPartRows <= static_cast<u32>(work.weight.rows)};
   }
 
-  // Outputs of 32 tokens leave through the warp's own shared memory: a lane takes eight rows of a token.
-  static constexpr int kRunRows = 8;
+  // Sums of 32 tokens leave through the warp's own shared memory: a lane takes eight rows of a token.
   static SPARSMITH_DEVICE void store(const Work& work, const Output& output, const Rows& rows, const float* sums,
                                      const WarpPlace& place, int part) {
     float* own = reinterpret_cast<float*>(work.shared + kSumsAt + place.warp * kWarpSumBytes);
@@ -400,7 +442,7 @@ struct CooperativeKernel {
       own[token * kSumLine + lane() / 4 + i / 2 % 2 * 8] = sums[i];
     }
     warp_barrier();
-    if (rows.whole) {
+    if (Output::kReads && rows.whole) {
       store_runs<true>(work, output, rows.first, own, place.first_token + part * kSumTokens);
     } else {
       store_runs<false>(work, output, rows.first, own, place.first_token + part * kSumTokens);

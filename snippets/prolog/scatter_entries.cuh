@@ -4,7 +4,7 @@
 // position in the warp's own tile, one round after the other. clear() uses the same registers to set these positions
 // back to 0, so that a tile is zeroed as a whole only once. kMinRounds rounds of every tile are at an address that
 // follows from the tile's number alone. The rounds up to kMaxRounds are predicated; further rounds are loaded when they
-// are needed.
+// are needed. Where the next list is to be loaded before clear(), places() keep what it needs in fewer registers.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -43,13 +43,6 @@ struct TileWords {
   SPARSMITH_DEVICE void turn_to(u32 begin, u32 end) {
     more = begin;
     count = kFixed + static_cast<int>(end - begin);
-  }
-
-  // Becomes `other`, or stays as it is: word by word, because registers have no address.
-  SPARSMITH_DEVICE void take_if(bool taken, const TileWords& other) {
-    SPARSMITH_UNROLL for (int i = 0; i < kHeld; ++i) words[i] = taken ? other.words[i] : words[i];
-    more = taken ? other.more : more;
-    count = taken ? other.count : count;
   }
 
   // Loads the fixed words. `fixed`: the first words of all lanes.
@@ -225,6 +218,8 @@ struct TileCursor {
   }
 };
 
+constexpr i64 kAnyTile = 0;  // where words are held that are at a known place in a tile
+
 // The common part of all kinds of entries. Kind: derives from it.
 template <class Kind, int kMinRounds, int kMaxRounds>
 struct Entries {
@@ -233,8 +228,7 @@ struct Entries {
     kind().template store<false, kMaxRounds>(weight, tile, base);
   }
   SPARSMITH_DEVICE void clear(const Weight& weight, u32 base) const {
-    constexpr i64 kTile = 0;  // that of words at a known place, which are all held
-    kind().template store<true, kMaxRounds>(weight, kTile, base);
+    kind().template store<true, kMaxRounds>(weight, kAnyTile, base);
   }
   // The same for words that are not held: slow, and without registers.
   SPARSMITH_DEVICE void put_unloaded(const Weight& weight, i64 tile, u32 base) const {
@@ -294,7 +288,28 @@ struct WordEntries : scatter::Entries<WordEntries<kMinRounds, kMaxRounds>, kMinR
 
   Words list;
 
-  SPARSMITH_DEVICE int rounds() const { return list.count; }
+  // Where a lane's entries are, in half of the words.
+  struct Places {
+    u32 pairs[(kMaxRounds + 1) / 2] = {};
+    Words list;  // without words
+
+    SPARSMITH_DEVICE void clear(const scatter::Weight& weight, u32 base) const {
+      SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; ++r) {
+        const u32 at = dot_halves(pairs[r / 2], 1U << (8 * (r % 2)), base);
+        store_shared_low_if(r < kMinRounds || r < list.count, at, 0);
+      }
+      store_late<true, kMaxRounds>(list, weight, scatter::kAnyTile, base);
+    }
+  };
+  SPARSMITH_DEVICE Places places() const {
+    Places places;
+    SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; r += 2) {
+      places.pairs[r / 2] = permute_bytes(list.words[r], r + 1 < kMaxRounds ? list.words[r + 1] : 0, 0x7632);
+    }
+    places.list.more = list.more;
+    places.list.count = list.count;
+    return places;
+  }
 
   // Where this lane's positions in a tile count from.
   static SPARSMITH_DEVICE u32 base(u32 tile_at) { return tile_at; }
@@ -306,8 +321,14 @@ struct WordEntries : scatter::Entries<WordEntries<kMinRounds, kMaxRounds>, kMinR
       const u32 word = list.words[r];
       store_shared_low_if(r < kMinRounds || r < list.count, base + (word >> 16), kZero ? 0 : word);
     }
-    if (list.count <= kHeld) return;
-    SPARSMITH_ROLLED for (int r = kHeld; r < rounds(); ++r) {
+    store_late<kZero, kHeld>(list, weight, tile, base);
+  }
+
+ private:
+  // The rounds that are not held.
+  template <bool kZero, int kHeld>
+  static SPARSMITH_DEVICE void store_late(const Words& list, const scatter::Weight& weight, i64 tile, u32 base) {
+    SPARSMITH_ROLLED for (int r = kHeld; r < list.count; ++r) {
       const u32 word = list.word_at(weight, tile, r);
       store_shared_low(base + (word >> 16), kZero ? 0 : word);
     }
@@ -328,7 +349,25 @@ struct ByteEntries : scatter::Entries<ByteEntries<kMinRounds, kMaxRounds>, kMinR
 
   Words list;
 
-  SPARSMITH_DEVICE int rounds() const { return list.count / 3 * 4 + list.count % 3; }  // even
+  // Where a lane's entries are.
+  struct Places {
+    u32 positions[kMaxRounds / 4] = {};
+    Words list;  // without words
+
+    SPARSMITH_DEVICE void clear(const scatter::Weight& weight, u32 base) const {
+      SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; r += 2) {
+        store_two<true>(r < kMinRounds || value_word(r) < list.count, base, positions[r / 4], r % 4, 0);
+      }
+      store_late<true, kMaxRounds>(list, weight, scatter::kAnyTile, base);
+    }
+  };
+  SPARSMITH_DEVICE Places places() const {
+    Places places;
+    SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; r += 4) places.positions[r / 4] = list.words[position_word(r)];
+    places.list.more = list.more;
+    places.list.count = list.count;
+    return places;
+  }
 
   // Where this lane's positions in a tile count from.
   static SPARSMITH_DEVICE u32 base(u32 tile_at) { return tile_at + static_cast<u32>(scatter::lane_of_warp()) * 4; }
@@ -340,14 +379,21 @@ struct ByteEntries : scatter::Entries<ByteEntries<kMinRounds, kMaxRounds>, kMinR
       store_two<kZero>(r < kMinRounds || value_word(r) < list.count, base, list.words[position_word(r)], r % 4,
                        list.words[value_word(r)]);
     }
+    store_late<kZero, kHeld>(list, weight, tile, base);
+  }
+
+ private:
+  // The rounds that are not held, an even number.
+  template <bool kZero, int kHeld>
+  static SPARSMITH_DEVICE void store_late(const Words& list, const scatter::Weight& weight, i64 tile, u32 base) {
     if (list.count <= kHeld / 4 * 3) return;
-    SPARSMITH_ROLLED for (int r = kHeld; r < rounds(); r += 2) {
+    const int rounds = list.count / 3 * 4 + list.count % 3;
+    SPARSMITH_ROLLED for (int r = kHeld; r < rounds; r += 2) {
       const u32 values = kZero ? 0 : list.word_at(weight, tile, value_word(r));
       store_two<kZero>(true, base, list.word_at(weight, tile, position_word(r)) >> (8 * (r % 4)), 0, values);
     }
   }
 
- private:
   // The words that hold a round's position and value.
   static constexpr SPARSMITH_DEVICE int position_word(int round) {
     return round < kMinRounds ? round / 4 : Words::kFixed + (round - kMinRounds) / 4 * 3;

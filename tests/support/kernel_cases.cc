@@ -346,7 +346,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.matrix = draw_weight(random, kernel + weight * 5);
       each.problem.device = typical_device(90);
       // Few blocks, which have many rows each: the emulator runs blocks one after another.
-      if (family.name == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
+      if (family.name == "slots" || family.name == "cooperative")
+        each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       if (family.name == "slots" && weight == 0 && draws_wide_tiles(parameter, value)) {
         each.matrix = draw_rows(random, draw_between(random, 20, 60), draw_between(random, 300, 1500),
                                 [&](auto) { return draw_between(random, 100, 1000); });

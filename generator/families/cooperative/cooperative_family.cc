@@ -20,6 +20,7 @@ const ScatterChoice kChoice = {
           return ScatterPacking{.entry = static_cast<ScatterEntry>(in["entry"]),
                                 .tile_rows = CooperativeConfig::kTileRows};
         },
+    .padded = true,
 };
 
 constexpr int kThreadRegisters = 168;  // of 384 threads
@@ -51,6 +52,9 @@ std::vector<Rule> legal_rules() {
          config.values.insert({{"min_rounds", 0}, {"max_rounds", 0}, {"whole_tiles", 1}, {"column_parts", 1}});
          return CooperativeConfig(config).shared_bytes() <= in.device.shared_bytes_per_block;
        }},
+      {{"stages", "whole_tiles"},
+       "a producing warp keeps places of two stages",
+       [](auto& in) { return in["whole_tiles"] != 0 || in["stages"] == 4; }},
   });
 }
 
@@ -60,9 +64,9 @@ std::vector<Rule> worthwhile_rules() {
       {{"token_tile"},
        "so few tokens that most of a tile of them is empty",
        [](auto& in) { return 2 * in.problem.tokens > in["token_tile"]; }},
-      {{"token_tile", "stages"},
+      {{"token_tile", "stages", "whole_tiles"},
        "all the stages that shared memory takes",
-       [](auto& in) { return in["stages"] == (in["token_tile"] == 256 ? 4 : 6); }},
+       [](auto& in) { return in["stages"] == (in["token_tile"] == 256 || in["whole_tiles"] == 0 ? 4 : 6); }},
       {{"entry", "min_rounds", "max_rounds", "stages", "whole_tiles"},
        "no more than a few registers spill",
        [](auto& in) {
@@ -144,18 +148,20 @@ Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& 
 //
 // A stage of 64 columns takes the tensor cores of a multiprocessor four multiplications for each of two row tiles.
 // Beside that stands its shared memory, one cycle a turn: X is written once and read for each row tile, tiles are
-// cleared, stored and read; and L2. Outputs take their time one after the other.
+// cleared, stored and read. Producing warps add what they lack. Outputs take their time one after the other.
 //
-// Fitted by hand to some 20 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens. What an output, an
-// exchange of sums, and X from L2 take is expected, not measured.
-constexpr double kSustainedClock = 1.66 / 1.98;  // of what the device says: the power that tensor cores take bounds it
-constexpr double kFixedUs = 2.0;
-constexpr double kOutputCycles = 3000;  // an output's beginning and end
-constexpr double kExchangeUs = 2.0;     // of sums in a cluster
-constexpr double kTensorCycles = 4.5;   // of a token and a stage: 4 without waits
-constexpr double kBehindBound = 1.14;   // how far stages stay behind shared memory
-constexpr double kLateRoundCycles = 40;
-constexpr double kTileReadTurns = 64;
+// Fitted by hand to some 60 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens.
+constexpr double kSustainedClock = 1.47 / 1.98;  // of what the device says: the power that tensor cores take bounds it
+constexpr double kSmallTileClock = 1.66 / 1.98;  // tiles of 128 tokens leave tensor cores idle
+constexpr double kFixedUs = 5.2;                 // launch, and the first tile
+constexpr double kOutputCycles = 6000;           // an output's end
+constexpr double kExchangeUs = 3.0;              // of sums in a cluster
+constexpr double kTensorCycles = 4.05;           // of a token and a stage: 4 without waits
+constexpr double kStageCycles = 500;             // without tokens and entries
+constexpr double kTokenCycles = 1.75;
+constexpr double kRoundCycles = 5.6;         // of both tiles, which are cleared as a whole
+constexpr double kClearedRoundCycles = 2.6;  // which are cleared entry by entry, in the word form
+constexpr double kLateRoundCycles = 200;
 constexpr double kL2BytesPerUs = 5.0e6;       // to blocks that read different lines
 constexpr double kL2InputBytesPerUs = 9.0e6;  // to blocks that read the same lines at about the same time
 
@@ -170,12 +176,15 @@ double predicted_cooperative_us(const Config& values, const Problem& problem, co
   const auto columns = static_cast<double>(ceil_div(problem.spec.cols, std::int64_t{CooperativeConfig::kTileRows}));
   const double stages = std::ceil(columns / config.column_parts);
 
-  const double x_turns = config.token_tile + 2.0 * config.token_tile;
-  const double tile_turns = kTileReadTurns + config.tile_turns(rounds);
-  const double stage_cycles = std::max(kTensorCycles * config.token_tile, kBehindBound * (x_turns + 2 * tile_turns)) +
-                              rounds.beyond(config.max_rounds) * kLateRoundCycles;
+  const bool cleared = config.whole_tiles == 0 && !config.bytes();
+  const double stored = std::max<double>(rounds.mean, config.max_rounds);
+  const double stage_cycles =
+      std::max(kTensorCycles * config.token_tile, kStageCycles + kTokenCycles * config.token_tile +
+                                                      (cleared ? kClearedRoundCycles : kRoundCycles) * stored) +
+      rounds.beyond(config.max_rounds) * kLateRoundCycles;
   const double outputs = std::ceil(row_panels * token_tiles / clusters);
-  const double compute_us = outputs * (stages * stage_cycles + kOutputCycles) / (kSustainedClock * rates.clock_mhz);
+  const double clock = (config.token_tile == 256 ? kSustainedClock : kSmallTileClock) * rates.clock_mhz;
+  const double compute_us = outputs * (stages * stage_cycles + kOutputCycles) / clock;
 
   const double tiles = row_panels * config.panel_tiles() * columns;
   const double weight_bytes = tiles * config.tile_bytes(rounds);

@@ -25,8 +25,11 @@ struct CooperativeConfig : DenseTileConfig {
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds, ScatterColumns::kNatural}; }
   int panel_tiles() const { return 2 * kClusterBlocks / column_parts; }  // row blocks of a cluster
   std::int64_t shared_bytes() const;
-  // Of a thread that makes tiles: entries of two of them, and places in those of all its stages.
-  int registers() const { return 2 * list_registers() + (stages / 2) * cleared_registers() + 60; }
+  // Of a thread that makes tiles: entries of two of them, and where two stages are to be cleared.
+  int registers() const {
+    const int places = bytes() ? max_rounds / 4 : (max_rounds + 1) / 2;
+    return 2 * list_registers() + (whole_tiles != 0 ? 0 : 2 * places) + 60;
+  }
 };
 
 const Family& cooperative_family();

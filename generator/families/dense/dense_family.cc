@@ -13,14 +13,16 @@ namespace sparsmith {
 namespace {
 
 // Fitted to 262 times of cuBLASLt on an H200: 64 x 64 to 32768 x 8192, N = 1 to 512, fp16 and strict fp32. They are met
-// within 7 % (root of the mean square), 28 % at worst, where rows are 64.
+// within 7 % (root of the mean square), 28 % at worst, where rows are 64. Products of large N: 8192 x 8192, N to 8,192.
 constexpr double kLaunchMicroseconds = 1.7;
-constexpr double kReachedBandwidth = 1.06;    // of a large copy: it only reads
-constexpr double kFirstChainUs = 0.9;         // of a block's loads and sums
-constexpr double kColumnChainUs = 1.42e-3;    // that a column adds to it
-constexpr double kChainColumns = 4096;        // more are cut over blocks
-constexpr double kUnhidden = 0.54;            // of the shorter of chain and memory
-constexpr double kReachedHalfCompute = 0.84;  // of the peak
+constexpr double kReachedBandwidth = 1.06;      // of a large copy: it only reads
+constexpr double kFirstChainUs = 0.9;           // of a block's loads and sums
+constexpr double kColumnChainUs = 1.42e-3;      // that a column adds to it
+constexpr double kChainColumns = 4096;          // more are cut over blocks
+constexpr double kUnhidden = 0.54;              // of the shorter of chain and memory
+constexpr double kReachedHalfCompute = 0.84;    // of the peak
+constexpr double kSustainedHalfCompute = 0.73;  // of large products: the card's power bounds the clock
+constexpr double kLargeOperations = 7e10;
 constexpr double kReachedFloatCompute = 0.72;
 constexpr double kFloatTokens = 66;     // a tile of them, at least
 constexpr double kFewFloatTokens = 42;  // where there are up to 16
@@ -99,9 +101,12 @@ double predicted_dense_us(const Problem& problem) {
   const auto tokens = static_cast<double>(problem.tokens);
   const double bytes = static_cast<double>(size_of(problem.spec.type)) * (rows * cols + tokens * cols + tokens * rows);
   const double move_us = bytes / (problem.device.memory_bandwidth * kReachedBandwidth) * 1e6;
-  const double reached = problem.spec.type == DataType::kFloat32 ? kReachedFloatCompute : kReachedHalfCompute;
-  const double compute_us =
-      2 * rows * cols * computed_tokens(problem) / (operations_per_second(problem) * reached) * 1e6;
+  const double operations = 2 * rows * cols * computed_tokens(problem);
+  const double large = std::min(operations / kLargeOperations, 1.0);
+  const double reached = problem.spec.type == DataType::kFloat32
+                             ? kReachedFloatCompute
+                             : kReachedHalfCompute + large * (kSustainedHalfCompute - kReachedHalfCompute);
+  const double compute_us = operations / (operations_per_second(problem) * reached) * 1e6;
   const double chain_us = kFirstChainUs + kColumnChainUs * std::min(cols, kChainColumns);
   return kLaunchMicroseconds + launch_delay_us(problem.device) + std::max({move_us, chain_us, compute_us}) +
          kUnhidden * std::min(move_us, chain_us);

@@ -1,6 +1,7 @@
 // Mistakes that kernels of the cooperative family may have, and their grids.
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "generator/families/cooperative/cooperative_family.h"
 #include "tests/support/families/known_family.h"
 
@@ -24,8 +25,21 @@ bool shows(const PackedCase& each) {
 bool fills_stages_again(const CooperativeConfig& config, const PackedCase& each) {
   return each.matrix.cols > 2 * 64 * config.stages;
 }
+// A block has several outputs, and the warps that fill its first stage an odd number of tiles of each.
+bool several_outputs(const CooperativeConfig& config, const PackedCase& each) {
+  const std::int64_t stages = ceil_div(each.matrix.cols, std::int64_t{64});
+  const std::int64_t outputs = ceil_div(each.matrix.rows, std::int64_t{64 * config.panel_tiles()}) *
+                               ceil_div(each.problem.tokens, std::int64_t{config.token_tile});
+  return config.column_parts == 1 && stages % 4 == 2 && outputs > each.problem.device.sm_count / 2;
+}
 bool aligned_input(const CooperativeConfig&, const PackedCase& each) {
   return each.inputs.padding % 8 == 0 && each.matrix.cols % 8 == 0;
+}
+// Some outputs leave as halves: all tokens of a tile, of rows that are aligned.
+bool stores_whole(const CooperativeConfig& config, const PackedCase& each) {
+  const Epilogue& epilogue = each.problem.spec.epilogue;
+  return config.column_parts == 1 && !epilogue.beta && !epilogue.residual && each.inputs.padding % 8 == 0 &&
+         each.matrix.rows % 8 == 0 && each.matrix.rows > 32 && each.problem.tokens >= config.token_tile;
 }
 bool meets_infinity_in_some(const CooperativeConfig&, const PackedCase& each) { return meets_infinity(each); }
 
@@ -52,15 +66,14 @@ const std::vector<Mutation>& mutations() {
       {"products are not awaited", "warpgroup_multiply_wait();\n      if (last >= 0)", "if (last >= 0)",
        cooperative(any_tiles)},
       {"products are not begun", "warpgroup_multiply_begin();\n          sums", "sums", cooperative(any_tiles)},
-      {"a tile is not cleared", "scatter::clear_tile<kWholeTiles>(weight, tile, base, before);", ";",
+      {"a tile is not cleared", "scatter::clear_tile<kWholeTiles>(weight, tile, base, stored[b]);", ";",
        cooperative(fills_stages_again)},
       {"tiles are not zeroed before the first entries",
        "scatter::zero_tile(work.tile_at(producer / kRowTiles + 2 * s, row));", "",
        cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.whole_tiles == 0; })},
-      {"a tile is cleared by the entries of another stage",
-       "before.list.take_if(stage.number / 2 == s, stored[s].list)", "before.list.take_if(false, stored[s].list)",
-       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
-         return config.whole_tiles == 0 && fills_stages_again(config, each);
+      {"a tile is cleared by the entries of another stage", "const int skipped = kWholeTiles ? 0 : stage.number / 2;",
+       "const int skipped = 0;", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.whole_tiles == 0 && several_outputs(config, each);
        })},
       {"boxes come to one block", "((1U << kBlocks) - 1) << Work::first_rank()", "1U << cluster_rank()",
        cooperative([](const CooperativeConfig& config, const PackedCase& each) {
@@ -82,11 +95,15 @@ const std::vector<Mutation>& mutations() {
        })},
       {"X is read before it may be", "wait_for_previous();\n        waits", "waits",
        cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.programmatic; })},
-      {"warps take one place of outputs", "work.shared + kSumsAt + place.warp * kWarpSumBytes", "work.shared + kSumsAt",
-       cooperative([](const CooperativeConfig& config, const PackedCase& each) {
-         return config.column_parts == 1 && each.matrix.rows > 16;
+      {"warps take one place of sums", "(work.shared + kSumsAt + place.warp * kWarpSumBytes)",
+       "(work.shared + kSumsAt)", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.column_parts == 1 && each.matrix.rows > 16 && !stores_whole(config, each);
        })},
-      {"outputs are read before they are there", "warp_barrier();\n    if (rows.whole)", "if (rows.whole)",
+      {"warps take one place of outputs", "own = work.shared + kSumsAt + place.warp * kWarpSumBytes;",
+       "own = work.shared + kSumsAt;", cooperative(stores_whole)},
+      {"outputs are read before lanes have put them there", "words);\n      }\n      warp_barrier();",
+       "words);\n      }", cooperative(stores_whole)},
+      {"outputs are read before they are there", "warp_barrier();\n    if (Output::kReads", "if (Output::kReads",
        cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.column_parts == 1; })},
       {"Inf goes unseen", "if (!there || all_finite(work, sums, warp, meeting))", "if (true)",
        cooperative(meets_infinity_in_some)},
@@ -102,7 +119,8 @@ std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int
   const AxisWork rows = rows_of_grid(each.problem.spec.rows, config.panel_tiles() * 64);
   const std::int64_t outputs = rows.blocks() * tokens_of_grid(n, config.token_tile).blocks();
   if (config.column_parts > 1) return {rows_of_grid(outputs, 1), parts_of_grid(config.column_parts)};
-  return {{.axis = 0, .work = outputs, .factor = 2, .most = 132}, parts_of_grid(1)};
+  return {{.axis = 0, .work = outputs, .factor = 2, .most = std::max(2, each.problem.device.sm_count / 2 * 2)},
+          parts_of_grid(1)};
 }
 
 const Registration kRegistered("cooperative", {mutations, grid});
