@@ -130,9 +130,8 @@ void say_whether_weights_fit(const TuneOptions& options, TuneReport& report) {
     largest = &weight;
   }
   if (largest == nullptr) return;
-  report.memory.unmet =
-      fmt::format("--memory {:g}x cannot be met: the smallest choices of {} that are no slower than dense take {:.2f}x",
-                  options.memory, largest->name, std::ceil(100 * least) / 100);
+  report.memory.unmet = fmt::format("--memory {:g}x cannot be met: the smallest choices of {} take {:.2f}x",
+                                    options.memory, largest->name, std::ceil(100 * least) / 100);
 }
 
 // What each weight takes with so many times its dense bytes.
@@ -177,8 +176,7 @@ Status fit_model(std::span<const WeightInput> inputs, const TuneOptions& options
   }
   if (bytes > options.model_bytes) {
     report.memory.unmet =
-        fmt::format("--memory {} cannot be met: the smallest choices that are no slower than dense take {} bytes",
-                    options.model_bytes, bytes);
+        fmt::format("--memory {} cannot be met: the smallest choices take {} bytes", options.model_bytes, bytes);
   }
   std::vector<Status> packed(changed.size());
   parallel_for(static_cast<std::int64_t>(changed.size()), 1, [&](std::int64_t begin, std::int64_t end) {

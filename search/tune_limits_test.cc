@@ -263,6 +263,7 @@ TEST_F(MemoryTest, EachWeightKeepsWithinItsShareAndSaysWhatMoreWouldGain) {
   options_.memory = 0.01;
   const TuneReport unmet = run_anew(weights);
   EXPECT_NE(unmet.memory.unmet.find("0.01x cannot be met"), std::string::npos) << unmet.memory.unmet;
+  EXPECT_EQ(unmet.memory.unmet.find("dense"), std::string::npos) << "dense does not count here";
   EXPECT_EQ(run(weights).memory.unmet, unmet.memory.unmet) << "the cache makes it no better";
   options_.memory = std::stod(unmet.memory.unmet.substr(unmet.memory.unmet.rfind(" take ") + 6));
   EXPECT_EQ(run_anew(weights).memory.unmet, "") << "what it says that they take is enough";

@@ -118,7 +118,8 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
 
     ``model``: a module, or a file or Hugging Face folder. ``tokens``: numbers of tokens per call to tune for, ascending.
-    ``memory``: "1x" (the default: each weight takes at most its dense bytes), "1.5x", or "3GB" for all weights.
+    ``memory``: "1x" (the default: each weight takes at most its dense bytes), "1.5x", or "3GB" for all weights; "0.5x":
+    half of the dense bytes, and then an N may be slower than dense.
     ``include``, ``exclude``: shell patterns of weight names. ``groups``: weights with one input, as the option
     ``--group``. ``device``: "cuda:0"; "emulator" for predictions that are verified on the CPU; "none" for predictions
     that are not verified; default: the first of these that works. ``budget``: a limit of the time, such as "10m".

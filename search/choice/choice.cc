@@ -214,7 +214,8 @@ std::string without_baseline(const std::vector<Trial>& trials) {
   return fmt::format("the fastest candidate; dense was not measured{}{}", one->reason.empty() ? "" : ": ", one->reason);
 }
 
-std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
+// choose_packings() with one limit of the time.
+std::vector<std::string> packings_within(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
                                          std::int64_t most_bytes, double most_slowdown) {
   const Space space = space_of(buckets, packing_bytes, most_bytes, most_slowdown);
   const std::vector<std::vector<std::string>> all = ways(space);
@@ -234,10 +235,10 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
 
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
                                          std::int64_t most_bytes) {
-  std::vector<std::string> kept = choose_packings(buckets, packing_bytes, most_bytes, kMostSlowdown);
+  std::vector<std::string> kept = packings_within(buckets, packing_bytes, most_bytes, kMostSlowdown);
   const auto dense = packing_bytes.find(std::string(kDensePacking));
   if (kept.empty() && dense != packing_bytes.end() && dense->second > most_bytes)
-    kept = choose_packings(buckets, packing_bytes, most_bytes, std::numeric_limits<double>::infinity());
+    kept = packings_within(buckets, packing_bytes, most_bytes, std::numeric_limits<double>::infinity());
   return kept;
 }
 
