@@ -198,18 +198,19 @@ def test_compile_and_export(tuned_layers, device):
 
 DENSE_AHEAD_OF_TIME = """
 import sys, torch
-layer, x = torch.nn.Linear(64, 32, device=sys.argv[1]), torch.randn(4, 64, device=sys.argv[1])
+layer, x = torch.nn.Linear(64, 32, device="cuda"), torch.randn(4, 64, device="cuda")
 program = torch.export.export(layer.eval(), (x,))
-runner = torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2]))
+runner = torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[1]))
 torch.testing.assert_close(runner(x), layer(x))
 """
 
 
 def test_ahead_of_time(tuned_layers, device, tmp_path):
-    dense = subprocess.run([sys.executable, "-c", DENSE_AHEAD_OF_TIME, device, str(tmp_path / "dense.pt2")], check=False,
-                           capture_output=True, text=True)
-    if dense.returncode != 0:
-        pytest.skip(f"torch cannot run a dense layer's package: {dense.returncode} {dense.stderr[-200:]}")
+    if device == "cuda":
+        dense = subprocess.run([sys.executable, "-c", DENSE_AHEAD_OF_TIME, str(tmp_path / "dense.pt2")], check=False,
+                               capture_output=True, text=True)
+        if dense.returncode != 0:
+            pytest.skip(f"torch cannot run a dense layer's package: {dense.returncode} {dense.stderr[-200:]}")
     sparse = sparse_of(tuned_layers(device=device, fused=True), device)
     x = torch.randn(4, 160, device=device)
     with torch.no_grad():
