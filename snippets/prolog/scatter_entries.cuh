@@ -218,7 +218,7 @@ struct TileCursor {
   }
 };
 
-constexpr i64 kAnyTile = 0;  // where words are held that are at a known place in a tile
+constexpr i64 kAnyTile = 0;  // the number matters to no one: all words that it would locate are held
 
 // The common part of all kinds of entries. Kind: derives from it.
 template <class Kind, int kMinRounds, int kMaxRounds>

@@ -146,9 +146,9 @@ Result<PlannedKernels> cooperative_kernels(const Config& values, const Problem& 
 
 // The cost model of the cooperative family: microseconds, without running anything.
 //
-// A stage of 64 columns takes the tensor cores of a multiprocessor four multiplications for each of two row tiles.
-// Beside that stands its shared memory, one cycle a turn: X is written once and read for each row tile, tiles are
-// cleared, stored and read. Producing warps add what they lack. Outputs take their time one after the other.
+// A stage of 64 columns takes the tensor cores of a multiprocessor four multiplications for each of two row tiles. It
+// takes longer where turns of shared memory, or instructions of producing warps, do: their time grows with the tokens
+// and with the rounds of a tile. Outputs take their time one after the other.
 //
 // Fitted by hand to some 60 times on an H200: 8192 x 8192, 50 to 90 % zeros, 128 to 8,192 tokens.
 constexpr double kSustainedClock = 1.47 / 1.98;  // of what the device says: the power that tensor cores take bounds it
