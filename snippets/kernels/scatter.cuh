@@ -171,7 +171,10 @@ struct ScatterKernel {
     const bool last = kLastRow && t + 1 == tiles.end;
     if (list.empty()) {
       if (!last) load<kNextRow>(tiles, t, cursor, next, 0);
-      if (!kLastRow) return;
+      if (!kLastRow) {
+        x.turn();
+        return;
+      }
       SPARSMITH_UNROLL for (int i = 1; i < kTileColumns / kInputColumns; ++i) x.skip();
       if (!last) x.load();
       return;
@@ -182,6 +185,7 @@ struct ScatterKernel {
     // Done here, after values have been stored and registers are free, so that the entries arrive before the next tile.
     if (!last) load<kNextRow>(tiles, t, cursor, next, list.list.words[0]);
     SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
+      if (kRow == 0) x.turn();
       SPARSMITH_UNROLL for (int s = 0; s < kInputColumns / 16; ++s) {
         multiply(tile_at, first / 16 + s, x, s, sums.values[kRow]);
       }
@@ -263,7 +267,9 @@ struct ScatterKernel {
     const int pair = lane() % 4 * 2;
     SPARSMITH_ROLLED for (int i = 0; i < kTileColumns; ++i) {
       const int chunk = i / 8;
-      const int column = first_column + chunk / 4 * 32 + i % 8 / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + i % 2;
+      const int column =
+          first_column +
+          (Input::kNatural ? i : chunk / 4 * 32 + i % 8 / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + i % 2);
       const u32 offset = group * kRowBytes + (chunk ^ group) * 16 + i % 8 * 2;
       // Token by token in a loop: rare code should cost the rest no registers.
       SPARSMITH_ROLLED for (int t = 0; t < kTokenParts * 2; ++t) {

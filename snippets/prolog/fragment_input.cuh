@@ -2,6 +2,7 @@
 // of token g with one 16-byte load. They are its share of two multiplications.
 //
 // W's columns are permuted to match: of 32 columns, 8 t + 4 q + 2 i + e is row 8 i + 2 t + e of B in multiplication q.
+// Or W's columns are natural, 16 q + 8 i + 2 t + e of 32 the same row of B: then the lanes of a token exchange words.
 // Feature-major X, unaligned X, and X that ends inside a window of columns are loaded element by element.
 #pragma once
 
@@ -10,13 +11,14 @@
 
 namespace sparsmith {
 
-template <class Value_, bool kTokenMajor_>
+template <class Value_, bool kTokenMajor_, bool kNatural_ = false>
 struct FragmentInput {
   SPARSMITH_ROLE(prolog)
   static_assert(sizeof(Value_) == 2, "tensor cores take 16-bit values");
 
   using Value = Value_;
   static constexpr bool kTokenMajor = kTokenMajor_;
+  static constexpr bool kNatural = kNatural_;  // columns of W
   // Words 2 q and 2 q + 1 are the fragment of multiplication q.
   using Fragment = Vector<u32, 4>;
 
@@ -69,8 +71,29 @@ struct FragmentInput {
       at += kColumns * sizeof(Value);
       column += kColumns;
     }
+    // Brings loaded fragments into the order of W's columns. Every lane calls it, once for each load().
+    SPARSMITH_DEVICE void turn() {
+      if constexpr (kNatural) {
+        SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
+          SPARSMITH_UNROLL for (int u = 0; u < kColumns / 32; ++u) turn(fragments[i][u]);
+        }
+      }
+    }
 
    private:
+    // Word w of lane t of a token's four becomes word t of lane w.
+    static SPARSMITH_DEVICE void turn(Fragment& words) {
+      SPARSMITH_UNROLL for (int bit = 1; bit <= 2; bit *= 2) {
+        const bool set = (thread_index() & bit) != 0;
+        SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
+          if ((w & bit) != 0) continue;
+          const u32 got = shuffle_xor_word(set ? words[w] : words[w + bit], bit);
+          words[w] = set ? got : words[w];
+          words[w + bit] = set ? words[w + bit] : got;
+        }
+      }
+    }
+
     const FragmentInput& input;
     int first_token;
     int column;             // the next one

@@ -37,6 +37,8 @@ template <class Value, bool kTokenMajor>
 struct FragmentOperands : LaidOutOperands<Value, kTokenMajor> {
   SPARSMITH_ROLE(prolog)
 
+  static constexpr bool kNatural = false;  // columns of W
+
   // Words 2 q and 2 q + 1 are the fragment of multiplication q.
   using Fragment = Vector<u32, 4>;
 
@@ -63,6 +65,7 @@ struct FragmentOperands : LaidOutOperands<Value, kTokenMajor> {
       skip();
     }
     SPARSMITH_DEVICE void skip() { next += kChunks * kTiles * operands::kChunkBytes; }
+    SPARSMITH_DEVICE void turn() {}  // they lie in the order of W's columns
 
    private:
     const u8* next;  // this lane's fragment of the next columns and the first tokens

@@ -55,6 +55,12 @@ std::vector<Parameter> parameters() {
        .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
        .later = true},
       input_parameter(true),
+      {.name = "natural_columns",
+       .abbreviation = "n",
+       .values = {0, 1},
+       .meaning = "a packing of its own, against one that kernels for many tokens read too",
+       .labels = {"fragments", "natural"},
+       .later = true},
   };
 }
 
@@ -72,6 +78,9 @@ std::vector<Rule> legal_rules() {
       {{"tiles_ahead"},
        "bulk prefetches ask for tiles ahead, and need compute capability 9.0",
        [](auto& in) { return in["tiles_ahead"] == 0 || in.device.compute_capability >= 90; }},
+      {{"input", "natural_columns"},
+       "X is laid out for columns in the order of fragments",
+       [](auto& in) { return in["input"] == 0 || in["natural_columns"] == 0; }},
       {{"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](auto& in) {
@@ -107,6 +116,12 @@ std::vector<Rule> worthwhile_rules() {
        [](auto& in) {
          return in.problem.tokens < 16 ? in["tiles_ahead"] == 0
                                        : in["tiles_ahead"] >= in["input"] || in.device.compute_capability < 90;
+       }},
+      {{"tile_rows", "natural_columns"},
+       "natural columns for few tokens, where other kernels read the same packing",
+       [](auto& in) {
+         return in["natural_columns"] == 0 || (in["tile_rows"] == 64 && in.problem.tokens <= 16 &&
+                                               in.device.compute_capability == 90 && comes_by_vectors(in.spec));
        }},
       {{"input"}, kInputWorthwhile, [](auto& in) { return in["input"] == 0 || worth_laying_out(in.problem); }},
       {{"token_tile"},
@@ -149,10 +164,13 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   KernelText text;
   const auto blocks = static_cast<int>(config.resident_blocks(problem.device));
-  text.name = fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}_p{}{}", spec_tag(spec),
-                          config.entry_letter(), config.tile_rows, config.min_rounds, config.max_rounds,
-                          config.token_tile, config.input_columns, config.warps, blocks, config.row_tiles, config.parts,
-                          config.tiles_ahead, config.relayout ? "_operands" : "");
+  text.name =
+      fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}_p{}{}", spec_tag(spec), config.entry_letter(),
+                  config.tile_rows, config.min_rounds, config.max_rounds, config.token_tile, config.input_columns,
+                  config.warps, blocks, config.row_tiles, config.parts, config.tiles_ahead,
+                  config.relayout  ? "_operands"
+                  : config.natural ? "_natural"
+                                   : "");
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
@@ -164,9 +182,9 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
       input_type(spec),
       output_type(spec),
       config.entries_line(),
-      {fmt::format("using Input = {}<InputType, {}>", config.relayout ? "FragmentOperands" : "FragmentInput",
-                   token_major(spec)),
-       "X token-major"},
+      {fmt::format("using Input = {}<InputType, {}{}>", config.relayout ? "FragmentOperands" : "FragmentInput",
+                   token_major(spec), config.natural ? ", true" : ""),
+       config.natural ? "X token-major, W's columns natural" : "X token-major"},
   };
   add_output(spec, text);
   text.lines.push_back(
@@ -214,6 +232,7 @@ constexpr double kFixedUs = 3.62;         // launch, first loads, sums across wa
 constexpr double kInputTurns = 7.5;       // a 16-byte load a lane: 8 tokens, a line of each
 constexpr double kOperandTurns = 5.9;     // the same, laid out: whole lines
 constexpr double kOperandWaitUs = 0.7;    // until X is laid out, beyond what that launch takes by itself
+constexpr double kTurnTurns = 6;          // words of these exchanged by lanes: shuffles and selects (expected)
 constexpr double kElementTurns = 38;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
 constexpr double kMatrixTurns = 23.5;     // of 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
@@ -251,7 +270,7 @@ double time_ahead(const ScatterConfig& config, const Problem& problem) {
 // How X comes: turns for a lane's 16 bytes.
 double input_turns(const ScatterConfig& config, const Problem& problem) {
   if (config.relayout) return kOperandTurns;
-  return comes_by_vectors(problem.spec) ? kInputTurns : kElementTurns;
+  return (comes_by_vectors(problem.spec) ? kInputTurns : kElementTurns) + (config.natural ? kTurnTurns : 0);
 }
 
 // Cycles of a multiprocessor for a tile.

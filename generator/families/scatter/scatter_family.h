@@ -22,8 +22,11 @@ struct ScatterConfig : ScatterListConfig {
   int tiles_ahead =
       at("tiles_ahead");        // that are asked for as far as L2, behind the one that registers are loaded with
   bool relayout = at("input");  // of X, to operands, by a launch in front
+  bool natural = at("natural_columns");  // of W, as kernels for many tokens have them
 
-  ScatterPacking packing() const { return {entry, tile_rows, min_rounds}; }
+  ScatterPacking packing() const {
+    return {entry, tile_rows, min_rounds, natural ? ScatterColumns::kNatural : ScatterColumns::kFragments};
+  }
   int tile_columns() const { return packing().tile_columns(); }
   int rows() const { return row_tiles * tile_rows; }  // of a block
   std::int64_t shared_bytes() const;

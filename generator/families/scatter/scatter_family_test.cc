@@ -88,7 +88,8 @@ TEST(ScatterFamilyTest, SearchesWhereItMayWin) {
     for (const double density : {0.1, 0.2, 0.3}) {
       const bool short_of_registers = tokens == 32 && density == 0.3;
       EXPECT_GE(found(density, tokens), short_of_registers ? 4U : 8U) << density << " " << tokens;
-      EXPECT_LE(found(density, tokens), tokens == 8 ? 60U : 140U) << density << " " << tokens;  // X as it lies, or not
+      // X as it lies, or not; columns in two orders up to 16 tokens.
+      EXPECT_LE(found(density, tokens), tokens == 8 ? 120U : 240U) << density << " " << tokens;
     }
   }
   EXPECT_EQ(found(0.8, 8), 0U);

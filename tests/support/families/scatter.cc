@@ -69,6 +69,10 @@ bool several_operands(const ScatterConfig& config, const PackedCase& each) {
 bool several_operand_blocks(const ScatterConfig& config, const PackedCase& each) {
   return config.relayout && each.problem.tokens > config.token_tile && each.inputs.kind == InputKind::kVaried;
 }
+bool natural_columns(const ScatterConfig& config, const PackedCase&) { return config.natural; }
+bool natural_columns_meet_infinity(const ScatterConfig& config, const PackedCase& each) {
+  return config.natural && stores_infinity(each);
+}
 bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
 bool scatter_stores_infinity(const ScatterConfig&, const PackedCase& each) { return stores_infinity(each); }
 
@@ -113,6 +117,10 @@ const std::vector<Mutation>& mutations() {
        scatter(several_operands)},
       {"all tokens have the operands of the first", "static_cast<i64>(first_token / kTokens) * input.strips", "0",
        scatter(several_operand_blocks)},
+      {"lanes exchange half of their words", "for (int bit = 1; bit <= 2; bit *= 2)",
+       "for (int bit = 1; bit < 2; bit *= 2)", scatter(natural_columns)},
+      {"Inf is looked for in another column", "(Input::kNatural ? i", "(false ? i",
+       scatter(natural_columns_meet_infinity)},
       {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
       {"Inf in X is dropped where W is stored", "if ((w.bits & 0x7FFFU) == 0) continue;",
        "if ((w.bits & 0x7FFFU) == 0 || !is_finite(x)) continue;", scatter(scatter_stores_infinity)},
