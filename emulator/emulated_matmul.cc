@@ -133,10 +133,17 @@ Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, Dev
   if (bindings.spec == nullptr) return invalid_argument("a matmul step without an operator");
   const OperatorSpec& spec = *bindings.spec;
   const std::int64_t n = bindings.variables.n;
-  const auto array = std::ranges::find(bindings.packed, step.array, &LaunchBindings::Packed::name);
-  if (array == bindings.packed.end()) return not_found(fmt::format("there is no packed array {}", step.array));
+  DeviceAddress address = 0;
+  if (step.weight) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.weight->evaluate(bindings.variables));
+    address = bindings.workspace + static_cast<std::uint64_t>(offset);
+  } else {
+    const auto array = std::ranges::find(bindings.packed, step.array, &LaunchBindings::Packed::name);
+    if (array == bindings.packed.end()) return not_found(fmt::format("there is no packed array {}", step.array));
+    address = array->address;
+  }
   if (!step.product && !DenseMatmul::covers(spec)) return unsupported("no library has the epilogue of this product");
-  const Lines weight{array->address, spec.type, spec.weight_rows(), spec.weight_cols(), spec.weight_cols()};
+  const Lines weight{address, spec.type, spec.weight_rows(), spec.weight_cols(), spec.weight_cols()};
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> x, lines_of(spec, "x", bindings).read(memory));
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<double> y, product_of(spec, n, weight, x, memory));
   Lines to = lines_of(spec, "y", bindings);

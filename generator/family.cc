@@ -18,6 +18,8 @@
 #include "generator/families/slots/slots_family.h"
 #include "generator/families/specialized/specialized_family.h"
 #include "generator/families/two_four/two_four_family.h"
+#include "generator/families/unpack_bitmap/unpack_bitmap_family.h"
+#include "generator/families/unpack_scatter/unpack_scatter_family.h"
 #include "generator/families/wgmma/wgmma_family.h"
 
 namespace sparsmith {
@@ -55,8 +57,8 @@ Result<PackedWeight> Family::pack(const Config& config, const Problem& problem, 
 Result<PlannedKernels> Family::plan(const Config& config, const Problem& problem, const PackedWeight& packed) const {
   if (without_coding(without_transposed(packed.packing)) != packing_of_rows(config, problem))
     return internal_error(fmt::format("{}: config reads another packing than {}", name, packed.packing));
-  // The dense family reads sums in fp32; the others leave V as an output.
-  const bool gates = problem.spec.epilogue.gated && !is_baseline;
+  // Behind a library's product, sums are read in fp32; the other families leave V as an output.
+  const bool gates = problem.spec.epilogue.gated && !by_library;
   Problem computed = problem;
   if (gates) computed.spec.epilogue = {.bias = problem.spec.epilogue.bias};
   SPARSMITH_ASSIGN_OR_RETURN(PlannedKernels planned, kernels(config, computed, packed));
@@ -73,9 +75,10 @@ Result<Candidate> Family::generate(const Config& config, const Problem& problem,
 
 std::span<const Family* const> families() {
   static const Family* const all[] = {
-      &rows_family(),     &panel_family(),   &slots_family(), &bitmap_family(),      &scatter_family(),
-      &gather_family(),   &bsr_family(),     &wgmma_family(), &specialized_family(), &cooperative_family(),
-      &two_four_family(), &sampled_family(), &dense_family()};
+      &rows_family(),           &panel_family(),       &slots_family(),    &bitmap_family(),
+      &scatter_family(),        &gather_family(),      &bsr_family(),      &wgmma_family(),
+      &specialized_family(),    &cooperative_family(), &two_four_family(), &unpack_bitmap_family(),
+      &unpack_scatter_family(), &sampled_family(),     &dense_family()};
   return all;
 }
 

@@ -25,6 +25,8 @@ struct Family {
   std::function<bool(const OperatorSpec&)> serves = [](const OperatorSpec& spec) { return spec.multiplies_weight(); };
   // Whether other families are compared with this one: no N is served slower than by the baseline.
   bool is_baseline = false;
+  // Whether the device's library multiplies: by the weight with all its zeros, so that 0 times Inf is NaN.
+  bool by_library = false;
   // The share of a weight's elements that tensor cores multiply, zeros included; 0: only nonzeros are multiplied.
   double multiplied_share = 0;
   std::vector<Parameter> parameters;

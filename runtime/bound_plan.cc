@@ -25,8 +25,9 @@ Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
       SPARSMITH_ASSIGN_OR_RETURN(size, size.with_facts(facts));
     }
   }
-  if (step.product) {
-    SPARSMITH_ASSIGN_OR_RETURN(step.product, step.product->with_facts(facts));
+  for (std::optional<IntegerExpression>* offset : {&step.product, &step.weight}) {
+    if (!*offset) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(*offset, (*offset)->with_facts(facts));
   }
   for (IntegerExpression* bytes : {&step.shared_bytes, &step.zero_offset, &step.zero_bytes}) {
     SPARSMITH_ASSIGN_OR_RETURN(*bytes, bytes->with_facts(facts));
@@ -114,7 +115,9 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       step.arguments.push_back(std::move(argument));
     }
     if (plan_step.kind == PlanStep::Kind::kMatmul) {
-      SPARSMITH_ASSIGN_OR_RETURN(step.weight, names.packed(plan_step.array));
+      if (!plan_step.weight) {
+        SPARSMITH_ASSIGN_OR_RETURN(step.weight, names.packed(plan_step.array));
+      }
       SPARSMITH_ASSIGN_OR_RETURN(step.matmul, names.matmul());
       if (!plan_step.product && !DenseMatmul::covers(step.matmul->spec())) {
         const OperatorSpec& spec = step.matmul->spec();
@@ -181,14 +184,22 @@ bool BoundPlan::has_matmul() const {
 
 Status BoundPlan::multiply(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
                            std::int64_t workspace, CUstream stream) {
+  const OperatorSpec& spec = step.matmul->spec();
+  if ((step.plan.product || step.plan.weight) && bindings.workspace == 0)
+    return invalid_argument("it needs a workspace, and none was given");
   DeviceAddress product = 0;  // the step computes the whole operator
   if (step.plan.product) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset,
-                               evaluate_product(step.plan, step.matmul->spec(), bindings.variables, workspace));
-    if (bindings.workspace == 0) return invalid_argument("it needs a workspace, and none was given");
+                               evaluate_product(step.plan, spec, bindings.variables, workspace));
     product = bindings.workspace + static_cast<std::uint64_t>(offset);
   }
-  return driver == nullptr ? Status() : step.matmul->enqueue(step.plan, step.weight, bindings, product, stream);
+  DeviceAddress weight = step.weight;
+  if (step.plan.weight) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset,
+                               evaluate_weight(step.plan, spec, bindings.variables, workspace));
+    weight = bindings.workspace + static_cast<std::uint64_t>(offset);
+  }
+  return driver == nullptr ? Status() : step.matmul->enqueue(step.plan, weight, bindings, product, stream);
 }
 
 Status BoundPlan::prepare(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,

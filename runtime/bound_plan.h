@@ -60,7 +60,7 @@ class BoundPlan {
     const KernelModule* kernel = nullptr;
     std::vector<Argument> arguments;
     std::shared_ptr<const DenseMatmul> matmul;
-    DeviceAddress weight = 0;  // the dense weight of `matmul`
+    DeviceAddress weight = 0;  // the dense weight of `matmul`, unless it lies in the workspace
   };
 
   struct Launch;

@@ -237,6 +237,37 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   EXPECT_EQ(executor_->run(plan, bindings).code(), StatusCode::kInternal);
 }
 
+TEST_F(GpuExecutorTest, MultipliesByAWeightInTheWorkspace) {
+  const auto upload = [&](DeviceAddress address, const auto& values) {
+    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
+    return address;
+  };
+  OperatorSpec spec;
+  spec.rows = 2;
+  spec.cols = 3;
+  LaunchBindings bindings;
+  bindings.spec = &spec;
+  bindings.variables = {.n = 2, .strides = {{"x", 3}, {"y", 2}}};
+  bindings.workspace = *executor_->allocate(48);
+  upload(bindings.workspace + 16, std::array{1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F});
+  bindings.operands.set("x", upload(*executor_->allocate(24), std::array{1.0F, 10.0F, 100.0F, 2.0F, 20.0F, 200.0F}));
+  const DeviceAddress y = *executor_->allocate(16);
+  bindings.operands.set("y", y);
+  const auto run = [&](std::int64_t offset, std::int64_t bytes) {
+    return executor_->run({.steps = {matmul_by_workspace(offset)}, .workspace_bytes = bytes}, bindings);
+  };
+  const Status status = run(16, 48);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  std::array<float, 4> result{};
+  EXPECT_TRUE(executor_->read(std::as_writable_bytes(std::span(result)), y).ok());
+  EXPECT_EQ(result, (std::array{201.0F, 30.0F, 402.0F, 60.0F}));
+  EXPECT_THAT(run(16, 39).message(), testing::HasSubstr("a weight of 2 x 3, 4 bytes each, does not fit a workspace"));
+  EXPECT_EQ(run(8, 48).code(), StatusCode::kInvalidArgument) << "not aligned";
+  EXPECT_EQ(run(-16, 48).code(), StatusCode::kInvalidArgument);
+  bindings.workspace = 0;
+  EXPECT_THAT(run(16, 48).message(), testing::HasSubstr("it needs a workspace"));
+}
+
 TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
   // W = [[1, 0], [2, 3]], two tokens, leading dimensions of 3 and 4.
   load("fake_csr", 0, kFakeCsrParameters);

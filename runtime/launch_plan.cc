@@ -113,7 +113,10 @@ void fields(auto& f, PlanStep& step) {
       expression_field(f, "bytes", step.zero_bytes);
       return;
     case PlanStep::Kind::kMatmul:
-      name_field(f, "array", step.array, ".-/");
+      if (f.has("weight", step.weight.has_value()))
+        expression_field(f, "weight", step.weight ? *step.weight : step.weight.emplace());
+      else
+        name_field(f, "array", step.array, ".-/");
       if (f.has("product", step.product.has_value()))
         expression_field(f, "product", step.product ? *step.product : step.product.emplace());
       if (f.has("proposal", step.proposal != 0)) f("proposal", step.proposal, 0, kMostProposals - 1);
@@ -149,6 +152,13 @@ PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product
   step.kind = PlanStep::Kind::kMatmul;
   step.array = std::move(array);
   step.product = std::move(product);
+  return step;
+}
+
+PlanStep matmul_by_workspace(IntegerExpression weight) {
+  PlanStep step;
+  step.kind = PlanStep::Kind::kMatmul;
+  step.weight = std::move(weight);
   return step;
 }
 

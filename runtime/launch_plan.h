@@ -42,7 +42,7 @@ struct PlanStep {
   enum class Kind : std::uint8_t {
     kLaunch,  // launch `kernel`
     kZero,    // set workspace bytes [zero_offset, zero_offset + zero_bytes) to 0
-    kMatmul,  // multiply by the dense weight `array`, [M][K] row-major, with the device's library
+    kMatmul,  // multiply by a dense weight, [M][K] row-major, with the device's library
   };
   Kind kind = Kind::kLaunch;
 
@@ -59,7 +59,9 @@ struct PlanStep {
   IntegerExpression zero_offset = 0;
   IntegerExpression zero_bytes = 0;
 
-  std::string array;  // name of a packed array
+  std::string array;  // name of the packed array that holds the dense weight
+  // The weight's offset in the workspace, in bytes, where an earlier step has written it. No value: it is `array`.
+  std::optional<IntegerExpression> weight;
   // The offset of W X in the workspace, in bytes; fp32, in Y's layout without gaps. No value: the step computes the
   // whole operator with its epilogue.
   std::optional<IntegerExpression> product;
@@ -80,6 +82,7 @@ struct LaunchPlan {
 };
 
 PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product);
+PlanStep matmul_by_workspace(IntegerExpression weight);  // the same, of the whole operator, by a weight at this offset
 inline constexpr int kMostProposals = 32;
 
 PlanArgument packed_array(std::string name);

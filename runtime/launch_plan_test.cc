@@ -97,7 +97,8 @@ TEST(LaunchPlan, MatmulStepsSurviveJson) {
   EXPECT_NE(to_json(LaunchPlan{.steps = {third}}).find(R"("proposal":2,"proposed_for":64)"), std::string::npos);
   for (const LaunchPlan& plan :
        {LaunchPlan{.steps = {matmul_step("values", std::nullopt)}}, LaunchPlan{.steps = {third}},
-        LaunchPlan{.steps = {matmul_step("w", formula("n * 16"))}, .workspace_bytes = 64}}) {
+        LaunchPlan{.steps = {matmul_step("w", formula("n * 16"))}, .workspace_bytes = 64},
+        LaunchPlan{.steps = {matmul_by_workspace(formula("n * 16"))}, .workspace_bytes = 64}}) {
     EXPECT_TRUE(plan.has_matmul());
     EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
   }
@@ -134,6 +135,8 @@ TEST(LaunchPlan, RefusesWhatIsNoPlanAndSaysWhere) {
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul"}]})", "\"array\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","product":"m"}]})", "steps[0].product"},
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","kernel":"k"}]})", "\"kernel\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","weight":"m"}]})", "steps[0].weight"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","weight":0}]})", "\"array\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","proposal":32}]})",
        "\"proposal\" is not an integer"},
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","proposal":-1}]})",

@@ -61,6 +61,7 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& 
     }
     if (step.kind == PlanStep::Kind::kMatmul) {
       if (step.product) SPARSMITH_RETURN_IF_ERROR(evaluate_product(step, spec, variables, workspace).status());
+      if (step.weight) SPARSMITH_RETURN_IF_ERROR(evaluate_weight(step, spec, variables, workspace).status());
       continue;
     }
     if (!check_launches) continue;

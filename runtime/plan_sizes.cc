@@ -26,6 +26,23 @@ bool within(const Sizes& sizes, std::int64_t max_x, std::int64_t max_yz) {
          sizes[2] <= max_yz;
 }
 
+// The offset of a matrix that lies in the workspace without gaps. `what`: for the message.
+Result<std::int64_t> evaluate_matrix(std::string_view what, const IntegerExpression& offset, std::int64_t rows,
+                                     std::int64_t cols, std::int64_t element_bytes, const IntegerVariables& variables,
+                                     std::int64_t workspace_bytes) {
+  constexpr std::int64_t kAlignment = 16;  // of what cuBLASLt reads and writes
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t first, offset.evaluate(variables));
+  std::int64_t bytes = 0;
+  if (first < 0 || first > workspace_bytes || first % kAlignment != 0 ||
+      __builtin_mul_overflow(rows * element_bytes, cols, &bytes) || bytes > workspace_bytes - first) {
+    return invalid_argument(
+        fmt::format("a {} of {} x {}, {} bytes each, does not fit a workspace of {} bytes from byte "
+                    "{} on",
+                    what, rows, cols, element_bytes, workspace_bytes, first));
+  }
+  return first;
+}
+
 }  // namespace
 
 IntegerVariables variables_without_gaps(const OperatorSpec& spec, std::int64_t tokens) {
@@ -46,16 +63,13 @@ Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const In
 
 Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
                                       std::int64_t workspace_bytes) {
-  constexpr std::int64_t kAlignment = 16;  // of what cuBLASLt writes
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.product->evaluate(variables));
-  std::int64_t bytes = 0;
-  if (offset < 0 || offset > workspace_bytes || offset % kAlignment != 0 ||
-      __builtin_mul_overflow(spec.rows * 4, variables.n, &bytes) || bytes > workspace_bytes - offset) {
-    return invalid_argument(
-        fmt::format("a product of {} x {} in fp32 does not fit a workspace of {} bytes from byte {} on", spec.rows,
-                    variables.n, workspace_bytes, offset));
-  }
-  return offset;
+  return evaluate_matrix("product", *step.product, spec.rows, variables.n, sizeof(float), variables, workspace_bytes);
+}
+
+Result<std::int64_t> evaluate_weight(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
+                                     std::int64_t workspace_bytes) {
+  return evaluate_matrix("weight", *step.weight, spec.weight_rows(), spec.weight_cols(),
+                         static_cast<std::int64_t>(size_of(spec.type)), variables, workspace_bytes);
 }
 
 Status evaluate_launch(const PlanStep& step, const IntegerVariables& variables, std::int64_t max_threads,

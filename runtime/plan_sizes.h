@@ -25,6 +25,11 @@ Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const In
 Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
                                       std::int64_t workspace_bytes);
 
+// The offset in the workspace of the weight that the matmul step multiplies by. REQUIRES: step.weight. Error:
+// kInvalidArgument when the weight does not fit behind it.
+Result<std::int64_t> evaluate_weight(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
+                                     std::int64_t workspace_bytes);
+
 struct LaunchSizes {
   using Sizes = std::array<std::int64_t, 3>;
   Sizes grid{};

@@ -139,7 +139,8 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
     return invalid_input("its plan multiplies by the weight, of which sddmm has the pattern alone");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");
   for (const PlanStep& step : choice.plan.steps) {
-    if (step.kind == PlanStep::Kind::kMatmul) SPARSMITH_RETURN_IF_ERROR(check_dense(*packing, step.array, weight));
+    if (step.kind == PlanStep::Kind::kMatmul && !step.weight)
+      SPARSMITH_RETURN_IF_ERROR(check_dense(*packing, step.array, weight));
   }
   std::vector<std::string_view> operands;
   for (const Operand& operand : spec.operands()) operands.push_back(operand.name);

@@ -370,6 +370,8 @@ TEST_F(TunedFileTest, RefusesToWriteWhatDoesNotAgree) {
   refuses([](auto& c) { c.weights[2].operators[0].choices[0].plan.steps[0].array = "w"; }, "no array w of 2 x 3");
   refuses([](auto& c) { c.weights[0].operators[0].choices[0].plan.steps[0] = matmul_step("values", std::nullopt); },
           "of 2 x 3");
+  refuses([](auto& c) { c.weights[2].operators[0].choices[0].plan.steps[0] = matmul_by_workspace(0); },
+          "a weight of 2 x 3");
   refuses([](auto& c) { c.weights[0].operators[0].choices[0].median_us = std::nan(""); }, "times");
   refuses([](auto& c) { c.weights[0].operators[0].choices[0].dense_us = -1; }, "times");
   refuses([](auto& c) { c.weights[2].cols = 4; }, "of a weight of 2 x 3");

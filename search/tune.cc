@@ -31,7 +31,7 @@ Status check_options(std::span<const WeightInput> weights, const TuneOptions& op
     return invalid_argument("numbers of tokens must be positive, ascending, and different");
   if (options.tokens.back() > std::numeric_limits<std::int32_t>::max())
     return invalid_argument(fmt::format("N = {} is more tokens than any kernel counts", options.tokens.back()));
-  if (options.calls.size() != options.tokens.size())
+  if (!options.calls.empty() && options.calls.size() != options.tokens.size())
     return invalid_argument(
         fmt::format("{} counts of calls for {} numbers of tokens", options.calls.size(), options.tokens.size()));
   if (std::ranges::any_of(options.calls, [](double calls) { return !(calls > 0); }))
@@ -246,12 +246,13 @@ class Run {
           known.try_emplace(fmt::format("{} {} {:.2f} {}", statistics.rows, statistics.cols, statistics.sparsity,
                                         weights_[i].epilogue.value_or(options_.epilogue).name()),
                             0.0);
-      for (std::size_t n = 0; is_new && n < options_.tokens.size(); ++n) {
-        for (const OperatorSpec& spec : specs_of(weights_[i])) {
-          // The statistics are those of the weight as it is.
-          if (spec.kind == OperatorKind::kSpmmTransposed) continue;
+      for (const OperatorSpec& spec : is_new ? specs_of(weights_[i]) : std::vector<OperatorSpec>()) {
+        // The statistics are those of the weight as it is.
+        if (spec.kind == OperatorKind::kSpmmTransposed) continue;
+        const std::vector<double> calls = calls_of(options_, spec, run_.device);
+        for (std::size_t n = 0; n < calls.size(); ++n) {
           const Problem problem{spec, options_.tokens[n], run_.device};
-          place->second += options_.calls[n] * promised_gain_us(problem, search_space(problem, statistics));
+          place->second += calls[n] * promised_gain_us(problem, search_space(problem, statistics));
         }
       }
       if (place->second > 0) gains[i] = place->second;
@@ -425,15 +426,13 @@ class Run {
 
 Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions& options,
                         const TuneResources& resources) {
-  TuneOptions complete = options;
-  if (complete.calls.empty()) complete.calls.assign(complete.tokens.size(), 1.0);
-  SPARSMITH_RETURN_IF_ERROR(check_options(weights, complete));
+  SPARSMITH_RETURN_IF_ERROR(check_options(weights, options));
   std::vector<DeviceSession> sessions;
   if (!resources.workers.empty()) {
     SPARSMITH_ASSIGN_OR_RETURN(sessions,
-                               open_sessions(resources.workers, searches_at_once(weights.size(), complete, resources)));
+                               open_sessions(resources.workers, searches_at_once(weights.size(), options, resources)));
   }
-  return Run(weights, complete, resources, std::move(sessions)).execute();
+  return Run(weights, options, resources, std::move(sessions)).execute();
 }
 
 }  // namespace sparsmith

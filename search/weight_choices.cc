@@ -36,7 +36,8 @@ Status WeightSearch::keep_packing(const BucketChoice& bucket) {
 void WeightSearch::adopt() {
   for (SearchedOperator& op : operators_) {
     std::vector<BucketChoice> choices = op.cached->take();
-    for (std::size_t i = 0; i < choices.size(); ++i) choices[i].calls = run_.options.calls[i];
+    const std::vector<double> calls = calls_of(run_.options, op.spec, run_.device);
+    for (std::size_t i = 0; i < choices.size(); ++i) choices[i].calls = calls[i];
     std::ranges::move(choices, std::back_inserter(weight_.buckets));
   }
   counts_.cached += static_cast<std::int64_t>(weight_.buckets.size());

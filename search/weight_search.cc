@@ -155,7 +155,8 @@ Status WeightSearch::make_buckets(const SearchedOperator& op) {
     const Stopwatch stopwatch(counts_.select_seconds);
     const Problem problem{op.spec, 1, run_.device};
     if (!known_)
-      selection = select_candidates(problem, run_.options.tokens, run_.options.calls, op.statistics, limits(op));
+      selection = select_candidates(problem, run_.options.tokens, calls_of(run_.options, op.spec, run_.device),
+                                    op.statistics, limits(op));
     if (op.hint) apply_hint(*op.hint, problem, op.statistics, selection);
   }
   if (op.near()) counts_.transferred += static_cast<std::int64_t>(run_.options.tokens.size());
@@ -208,7 +209,7 @@ Bucket WeightSearch::make_bucket(const SearchedOperator& op, std::size_t index, 
   Bucket bucket;
   bucket.spec = op.spec;
   bucket.tokens = run_.options.tokens[index];
-  bucket.calls = run_.options.calls[index];
+  bucket.calls = calls_of(run_.options, op.spec, run_.device)[index];
   const Problem problem{op.spec, bucket.tokens, run_.device};
   const BucketChoice* choice = op.cached->incumbent(bucket.tokens);
   std::optional<PredictedConfig> incumbent;

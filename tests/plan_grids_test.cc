@@ -31,6 +31,10 @@ std::vector<AxisWork> other_extents(const PlanStep& step, const KernelCase& each
   if (step.kernel.starts_with("relayout")) return {tokens_of_grid(n, 8 * elements_of_16_bytes)};
   if (step.kernel.starts_with("finish_rows")) return {rows_of_grid(packed.facts.at("split_rows") * n, 256)};
   if (step.kernel.starts_with("finish_parts")) return {rows_of_grid(spec.rows * n, 256)};
+  if (step.kernel.starts_with("dense_epilogue")) {
+    const std::int64_t tokens = 4;  // of a thread
+    return {rows_of_grid(spec.rows * ((n + tokens - 1) / tokens), 256)};
+  }
   if (step.kernel.starts_with("gated")) {
     const std::int64_t width = step.kernel.back() - '0';  // outputs of a thread
     return {rows_of_grid(spec.output_rows() / width * n, 256)};
@@ -69,6 +73,10 @@ TEST_P(PlanGridsTest, CoverAllRowsAndTokensAndNoMore) {
           } else {
             EXPECT_EQ(end, workspace) << each.text();
           }
+          continue;
+        }
+        if (step.kind == PlanStep::Kind::kMatmul) {
+          if (step.weight) EXPECT_LT(step.weight->evaluate(variables).value(), workspace) << each.text();
           continue;
         }
         for (const PlanArgument& argument : step.arguments) {

@@ -126,18 +126,22 @@ std::vector<Rule> worthwhile_scatter_rules(const ScatterChoice& choice) {
   };
 }
 
-void add_scatter_parameters(const OperatorSpec& spec, KernelText& text) {
+void add_scatter_weight_parameters(KernelText& text) {
   text.parameters = {{"const u32*", "entries", packed_array("entries")},
                      {"const u32*", "more_entries", packed_array("more_entries")},
                      {"const u32*", "more_offsets", packed_array("more_offsets")},
                      {"const u32*", "row_parts", packed_array("row_parts")},
-                     {"const InputType*", "x", operand("x")},
-                     {"int", "rows", integer(spec.rows)},
-                     {"int", "cols", integer(spec.cols)},
                      {"int", "row_blocks", integer("fact.row_blocks")},
-                     {"int", "column_tiles", integer("fact.column_tiles")},
-                     {"int", "n", integer("n")},
-                     {"i64", "ldx", integer("ld.x")}};
+                     {"int", "column_tiles", integer("fact.column_tiles")}};
+}
+
+void add_scatter_parameters(const OperatorSpec& spec, KernelText& text) {
+  add_scatter_weight_parameters(text);
+  text.parameters.insert(text.parameters.end(), {{"const InputType*", "x", operand("x")},
+                                                 {"int", "rows", integer(spec.rows)},
+                                                 {"int", "cols", integer(spec.cols)},
+                                                 {"int", "n", integer("n")},
+                                                 {"i64", "ldx", integer("ld.x")}});
 }
 
 }  // namespace sparsmith

@@ -1,4 +1,4 @@
-// Parts that the families on the scatter format share: scatter, wgmma, specialized, cooperative.
+// Parts that the families on the scatter format share: scatter, wgmma, specialized, cooperative, unpack_scatter.
 #pragma once
 
 #include <algorithm>
@@ -92,7 +92,9 @@ Parameter max_rounds_parameter();
 std::vector<Rule> legal_scatter_rules();
 std::vector<Rule> worthwhile_scatter_rules(const ScatterChoice& choice);
 
-// The parameters of the packed weight and of X, and the statement that makes a `weight` of them.
+// The parameters of the packed weight, alone or with `rows` and those of X, and the statement that makes a `weight` of
+// them and `rows`.
+void add_scatter_weight_parameters(KernelText& text);
 void add_scatter_parameters(const OperatorSpec& spec, KernelText& text);
 inline constexpr const char* kMakeScatterWeight =
     "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n";

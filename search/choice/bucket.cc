@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "generator/search_space.h"
 #include "tuner/compile/compiler_pool.h"
 
 namespace sparsmith {
@@ -57,6 +58,18 @@ std::optional<VendorTiming> dense_of(const Bucket& bucket, bool predicted) {
 }
 
 }  // namespace
+
+std::vector<double> calls_of(const TuneOptions& options, const OperatorSpec& spec, const DeviceProperties& device) {
+  if (!options.calls.empty()) return options.calls;
+  std::vector<double> calls;
+  double first_us = 0;
+  for (const std::int64_t tokens : options.tokens) {
+    const double us = baseline_us({spec, tokens, device});
+    if (calls.empty()) first_us = us;
+    calls.push_back(us > 0 ? first_us / us : 1);  // no dense product computes some operators
+  }
+  return calls;
+}
 
 BucketTimes times_of(const Bucket& bucket, bool predicted) {
   const std::optional<VendorTiming> dense = dense_of(bucket, predicted);

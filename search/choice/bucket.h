@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/choice/choice.h"
+#include "search/choice/tune_options.h"
 #include "search/choice/tune_report.h"
 #include "search/trial/trial_set.h"
 
@@ -24,6 +25,10 @@ struct Bucket {
   bool complete = true;
   std::int64_t considered = 0;  // configs that broke no rule
 };
+
+// How often each of options.tokens is run: options.calls, or such that a dense product spends the same time at each N
+// as at the first. By the cost model, so that a weight has the same counts in every run.
+std::vector<double> calls_of(const TuneOptions& options, const OperatorSpec& spec, const DeviceProperties& device);
 
 // The input of choose_packings(). `predicted`: untimed trials count with their predictions.
 BucketTimes times_of(const Bucket& bucket, bool predicted);

@@ -19,7 +19,7 @@ inline constexpr double kMostMemory = 2;
 
 struct TuneOptions {
   std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
-  std::vector<double> calls;            // how often each is run; empty: equally often. As long as `tokens`
+  std::vector<double> calls;            // how often each is run, as long as `tokens`; empty: calls_of()
   std::vector<OperatorKind> kinds{OperatorKind::kSpmm};  // of each weight, without repetitions
   std::optional<DataType> type;                          // of the operator; empty: the weight's own
   Layout layout = Layout::kTokenMajor;

@@ -75,11 +75,11 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
 }
 
 bool makes_tiles(const Family& family) {
-  return family.name == "scatter" || family.name == "wgmma" || family.name == "specialized" ||
+  return family.name.ends_with("scatter") || family.name == "wgmma" || family.name == "specialized" ||
          family.name == "cooperative";
 }
 bool needs_16_bits(const Family& family) {
-  return family.name == "bitmap" || family.name == "bsr" || family.name == "two_four" || makes_tiles(family);
+  return family.name.ends_with("bitmap") || family.name == "bsr" || family.name == "two_four" || makes_tiles(family);
 }
 
 // Families that make use of Accumulation::kFp16Chains.
@@ -454,7 +454,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
         if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_")) step.grid = step.cluster;
-      for (const char* whole : {"bsr_", "gather_", "sampled_"})
+      for (const char* whole : {"bsr_", "gather_", "sampled_", "unpack_"})
         if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }

@@ -229,7 +229,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   command
-      .add_option("--calls", tuning.calls, "Relative number of calls at each N; weighs the N that share one packing")
+      .add_option("--calls", tuning.calls,
+                  "Relative number of calls at each N, which share the memory; default: such that dense takes equally "
+                  "long at each")
       ->delimiter(',');
   add_shown(
       command, "--operator", settings.kinds,

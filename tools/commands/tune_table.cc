@@ -157,8 +157,8 @@ std::string memory_text(const TuneReport& report) {
       fmt::format("GPU memory: {} dense, {} tuned ({:.2f}x)\n", human_bytes(use.dense_bytes), human_bytes(use.bytes),
                   use.dense_bytes > 0 ? static_cast<double>(use.bytes) / static_cast<double>(use.dense_bytes) : 0.0);
   if (use.faster.memory > 0) {
-    text += fmt::format("--memory {:g}x would take {} and {:.1f} us for all N together, instead of {:.1f} us\n",
-                        use.faster.memory, human_bytes(use.faster.bytes), use.faster.us, use.us);
+    text += fmt::format("--memory {:g}x would take {} and be {:.2f}x as fast over all N\n", use.faster.memory,
+                        human_bytes(use.faster.bytes), use.us / use.faster.us);
   }
   return text;
 }

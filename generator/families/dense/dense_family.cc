@@ -50,14 +50,12 @@ double computed_tokens(const Problem& problem) {
 constexpr int kTokensPerThread = 4;
 constexpr const char* kProposal = "proposal";
 
-PlannedKernels with_epilogue(const OperatorSpec& spec) {
-  PlannedKernels kernels;
-  kernels.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
-  kernels.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0))};
-  if (spec.epilogue.gated) {
-    add_gated(spec, true, "0", kernels);
-    return kernels;
-  }
+// Appends the product, which goes to the start of the workspace, and a kernel that applies alpha and the whole
+// epilogue.
+void add_with_epilogue(const OperatorSpec& spec, PlanStep product, PlannedKernels& kernels) {
+  product.product = IntegerExpression(0);
+  kernels.plan.steps.push_back(std::move(product));
+  if (spec.epilogue.gated) return add_gated(spec, true, "0", kernels);
   KernelText text;
   text.name = "dense_epilogue";
   text.summary = "runs the epilog on W X, which a dense product left in fp32";
@@ -70,30 +68,47 @@ PlannedKernels with_epilogue(const OperatorSpec& spec) {
       "token-major, tokens of a thread"};
   add_finisher(spec, fmt::format("{} * ceil_div(n, {})", spec.rows, kTokensPerThread), kernel, std::move(text),
                kernels);
-  return kernels;
 }
 
 Result<PlannedKernels> dense_kernels(const Config& config, const Problem& problem, const PackedWeight& /*packed*/) {
   PlannedKernels kernels;
-  if (DenseMatmul::covers(problem.spec)) {
-    kernels.plan.steps = {matmul_step(std::string(kDenseArray), std::nullopt)};
-  } else {
-    kernels = with_epilogue(problem.spec);
-  }
-  // The first is the library's best guess at any N.
-  PlanStep& product = kernels.plan.steps.front();
-  product.proposal = static_cast<int>(config.at(kProposal));
-  if (product.proposal > 0) product.proposed_for = problem.tokens;
+  kernels.plan.workspace_bytes = IntegerExpression::of(dense_product_bytes(problem.spec));
+  add_dense_product(config, problem, matmul_step(std::string(kDenseArray), std::nullopt), kernels);
   return kernels;
 }
 
 double predicted_us(const Config& /*config*/, const Problem& problem, const SparsityStatistics& /*statistics*/) {
+  return predicted_dense_operator_us(problem);
+}
+
+}  // namespace
+
+Parameter proposal_parameter(std::int64_t proposals) {
+  Parameter parameter{.name = kProposal,
+                      .abbreviation = "p",
+                      .meaning = "which of the algorithms that cuBLASLt proposes for the bucket's tokens, best first",
+                      .later = true};
+  for (std::int64_t i = 0; i < proposals; ++i) parameter.values.push_back(i);
+  return parameter;
+}
+
+void add_dense_product(const Config& config, const Problem& problem, PlanStep product, PlannedKernels& kernels) {
+  // The first is the library's best guess at any N.
+  product.proposal = static_cast<int>(config.at(kProposal));
+  if (product.proposal > 0) product.proposed_for = problem.tokens;
+  if (!DenseMatmul::covers(problem.spec)) return add_with_epilogue(problem.spec, std::move(product), kernels);
+  kernels.plan.steps.push_back(std::move(product));
+}
+
+std::string dense_product_bytes(const OperatorSpec& spec) {
+  return DenseMatmul::covers(spec) ? "0" : part_bytes(spec, 1);
+}
+
+double predicted_dense_operator_us(const Problem& problem) {
   const double product_us = predicted_dense_us(problem);
   if (problem.spec.epilogue.gated) return product_us;  // the second kernel is that of all families
   return DenseMatmul::covers(problem.spec) ? product_us : product_us + predicted_dense_epilogue_us(problem);
 }
-
-}  // namespace
 
 double predicted_dense_us(const Problem& problem) {
   const auto rows = static_cast<double>(problem.spec.rows);
@@ -123,19 +138,19 @@ double predicted_dense_epilogue_us(const Problem& problem) {
 Result<Candidate> dense_with_epilogue(const OperatorSpec& spec) {
   PackedWeight packed;
   packed.packing = kDensePacking;
-  return make_candidate({"dense", {}}, {.spec = spec, .device = typical_device(90)}, packed, with_epilogue(spec));
+  PlannedKernels kernels;
+  kernels.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
+  add_with_epilogue(spec, matmul_step(std::string(kDenseArray), std::nullopt), kernels);
+  return make_candidate({"dense", {}}, {.spec = spec, .device = typical_device(90)}, packed, std::move(kernels));
 }
 
 const Family& dense_family() {
   static const Family kFamily = {
       .name = "dense",
       .is_baseline = true,
+      .by_library = true,
       .multiplied_share = 1,
-      .parameters = {{.name = kProposal,
-                      .abbreviation = "p",
-                      .values = {0, 1, 2, 3, 4, 5, 6, 7},
-                      .meaning = "which of the algorithms that cuBLASLt proposes for the bucket's tokens, best first",
-                      .later = true}},
+      .parameters = {proposal_parameter(8)},
       .packing_of_rows = [](const Config&, const Problem&) { return std::string(kDensePacking); },
       .packs_transposed = false,  // the library transposes
       .kernels = dense_kernels,

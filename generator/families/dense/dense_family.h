@@ -13,6 +13,17 @@ const Family& dense_family();
 // workspace, and a kernel that applies alpha and the whole epilogue.
 Result<Candidate> dense_with_epilogue(const OperatorSpec& spec);
 
+// The product of the device's library as the last steps of a plan, with what the library's epilogue lacks: also for
+// families that write the dense weight to the workspace first. `config` has a value of proposal_parameter(). `product`:
+// the step, which names its weight. dense_product_bytes(): a formula, the bytes at the start of the workspace that
+// these steps use.
+Parameter proposal_parameter(std::int64_t proposals);
+void add_dense_product(const Config& config, const Problem& problem, PlanStep product, PlannedKernels& kernels);
+std::string dense_product_bytes(const OperatorSpec& spec);
+
+// Microseconds of the operator by the library: predicted_dense_us(), and the epilogue that it lacks.
+double predicted_dense_operator_us(const Problem& problem);
+
 // Microseconds that cuBLASLt takes for Y = W X with a dense W, cold in cache: the largest of the times for moving the
 // bytes, for the products, and for the chain of loads and sums along K, plus a launch.
 double predicted_dense_us(const Problem& problem);
