@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -138,6 +139,8 @@ SelectionLimits WeightSearch::limits(const SearchedOperator& op) const {
   SelectionLimits limits = run_.options.selection;
   if (!op.new_families.empty()) limits.families = op.new_families;
   if (!dense_matters()) limits.dense_doubt = 0;
+  if (run_.options.memory < 1 || run_.options.model_bytes > 0)  // there may be no room for dense
+    limits.common_doubt = std::numeric_limits<double>::infinity();
   // Predictions alone decide there: a few packings are there for those that take too much memory, and only the first
   // few candidates are looked at.
   if (predict_) {

@@ -53,6 +53,8 @@ std::map<std::string, KernelSource> some_kernels() {
   const auto comparison = output_comparison_kernel(DataType::kFloat32);
   EXPECT_TRUE(comparison.ok()) << comparison.status().to_string();
   if (comparison.ok()) add(*comparison);
+  EXPECT_TRUE(std::ranges::any_of(kinds, [](const auto& each) { return each.first.starts_with("unpack_bitmap"); }));
+  EXPECT_TRUE(std::ranges::any_of(kinds, [](const auto& each) { return each.first.starts_with("unpack_scatter"); }));
   for (const char* kind :
        {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized", "cooperative", "bsr",
         "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})

@@ -24,9 +24,9 @@ std::string weight_offset(const OperatorSpec& spec) {
 }  // namespace
 
 std::vector<Rule> worthwhile_unpack_rules(const char* first) {
-  return {{{first},
-           "tokens enough that unpacking is not most of the time",
-           [](auto& in) { return in.problem.tokens >= kLeastTokens; }}};
+  return {{{first}, "tokens enough that unpacking is not most of the time", [](auto& in) {
+             return in.problem.tokens >= kLeastTokens;
+           }}};
 }
 
 void add_dense_rows(const OperatorSpec& spec, KernelText& text) {

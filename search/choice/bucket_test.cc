@@ -4,6 +4,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
+
+#include "generator/search_space.h"
 
 namespace sparsmith {
 namespace {
@@ -34,6 +37,29 @@ TEST(TimesOfTest, TimesOfTheFinalComeFirst) {
   const BucketTimes times = times_of(bucket, false);
   EXPECT_EQ(times.dense_us, 34);
   EXPECT_EQ(times.best_us, (std::map<std::string, double>{{"a", 9.0}, {"b", 8.6}, {"c", 8.7}, {"dense", 34}}));
+}
+
+TEST(CallsOfTest, WithoutCountsDenseTakesEquallyLongAtEachN) {
+  OperatorSpec spec;
+  spec.type = DataType::kFloat16;
+  spec.set_weight(4096, 4096, 1000);
+  TuneOptions options;
+  options.tokens = {1, 8, 512, 4096};
+  const DeviceProperties device = typical_device(90);
+  const std::vector<double> calls = calls_of(options, spec, device);
+  ASSERT_EQ(calls.size(), 4U);
+  EXPECT_EQ(calls[0], 1);
+  EXPECT_NEAR(calls[1], 1, 0.05) << "dense waits for the weight alone";
+  EXPECT_LT(calls[3], 0.15);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const double us = baseline_us({spec, options.tokens[i], device});
+    EXPECT_NEAR(calls[i] * us, baseline_us({spec, 1, device}), 1e-6) << options.tokens[i];
+  }
+  options.calls = {5, 1, 1, 3};
+  EXPECT_EQ(calls_of(options, spec, device), options.calls);
+  spec.kind = OperatorKind::kSddmm;  // no dense product computes it
+  options.calls.clear();
+  EXPECT_EQ(calls_of(options, spec, device), std::vector<double>(4, 1.0));
 }
 
 }  // namespace

@@ -63,20 +63,19 @@ std::vector<std::string> asked_for(PredictedConfigs configs, const std::vector<s
 
 constexpr double kPromising = 1.25;  // predicted to be slower than the best by no more than this
 
-constexpr std::size_t kForAll = 3;         // packings that might serve every N alone
-constexpr double kDoubtBesideDense = 1.1;  // predicted to be slower than dense by no more than this
+constexpr std::size_t kForAll = 3;  // packings that might serve every N alone
 
-// Of packings in the order of `ranked`, the first that are predicted to be no slower than dense at any N: where memory
-// is scarce, a weight keeps one for all.
+// Of packings in the order of `ranked`, the first that serve every N within limits.common_doubt: where memory is
+// scarce, a weight keeps one for all.
 std::set<std::string> for_all(const Best& best, const std::vector<std::string>& ranked, std::size_t count_of_tokens,
-                              const std::map<std::int64_t, double>& dense_us) {
+                              const std::map<std::int64_t, double>& dense_us, const SelectionLimits& limits) {
   std::set<std::string> names;
   for (const std::string& name : ranked) {
     const auto& at = best.at(name);
     const bool serves =
         at.size() == count_of_tokens && std::ranges::all_of(at, [&](const auto& each) {
           const auto dense = dense_us.find(each.first);
-          return dense != dense_us.end() && each.second->predicted_us <= kDoubtBesideDense * dense->second;
+          return dense != dense_us.end() && each.second->predicted_us <= limits.common_doubt * dense->second;
         });
     if (serves && names.size() < kForAll) names.insert(name);
   }
@@ -130,7 +129,7 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
   }
   const std::vector<std::string> ranked = by_sum(best, calls);
   if (!ranked.empty()) kept.insert(ranked.front());
-  const std::set<std::string> common = for_all(best, ranked, spaces.size(), dense_us);
+  const std::set<std::string> common = for_all(best, ranked, spaces.size(), dense_us, limits);
   kept.insert(common.begin(), common.end());
   for (const auto& [tokens, space] : spaces) {
     selection.configs[tokens] = competing(hopeful[tokens], names[tokens], asked[tokens], kept, common, limits);

@@ -17,6 +17,9 @@ struct SelectionLimits {
   double family_doubt = 2.0;  // a family competes if its best prediction is within this factor of the best
   // Configs predicted to take over this many times as long as dense are left out, but for two. 0: no limit.
   double dense_doubt = 2.5;
+  // Packings that might serve every N alone compete if they are predicted to be slower than dense by no more than this
+  // factor at any N.
+  double common_doubt = 1.1;
   std::vector<std::string> families = {};  // only these; empty: all
 };
 

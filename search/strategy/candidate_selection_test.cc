@@ -87,13 +87,15 @@ TEST(CandidateSelectionTest, WhatMightServeEveryNAloneCompetes) {
   std::map<std::int64_t, SearchSpace> spaces;
   spaces[1].configs = {predicted("a", 1, 2), predicted("c", 1, 8), predicted("b", 1, 30)};
   spaces[64].configs = {predicted("b", 1, 10), predicted("c", 1, 19), predicted("a", 1, 90)};
-  const auto selected = [&](double dense_us) {
-    return select_from(spaces, {{1, 1.0}, {64, 1.0}}, packing_of, {.packings = 1, .family_doubt = 1, .dense_doubt = 0},
+  const auto selected = [&](double dense_us, double common_doubt = 1.1) {
+    return select_from(spaces, {{1, 1.0}, {64, 1.0}}, packing_of,
+                       {.packings = 1, .family_doubt = 1, .dense_doubt = 0, .common_doubt = common_doubt},
                        {{1, 9}, {64, dense_us}});
   };
   EXPECT_THAT(at(selected(18), 1), ElementsAre("a1", "c1"));
   EXPECT_THAT(at(selected(18), 64), ElementsAre("b1", "c1"));
   EXPECT_THAT(at(selected(17), 1), ElementsAre("a1"));
+  EXPECT_THAT(at(selected(17, 1.2), 1), ElementsAre("a1", "c1"));
 }
 
 TEST(CandidateSelectionTest, CandidatesAreSharedOutAmongThePackingsThatServeAnN) {

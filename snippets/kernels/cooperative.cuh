@@ -136,7 +136,7 @@ struct CooperativeKernel {
       return reinterpret_cast<ArrivalBarrier*>(shared + kMeetingsAt) + row;
     }
     SPARSMITH_DEVICE void make_barriers() const {
-      if (thread_index() < kRowTiles) arrival_barrier_init(meeting(thread_index()), kMultipliers / kRowTiles);
+      if (thread_index() < kRowTiles) arrival_barrier_init(meeting(thread_index()), kMultipliers / kRowTiles * 32);
       if (thread_index() >= kStages) return;
       arrival_barrier_init(input_full(thread_index()), 1);
       for (int row = 0; row < kRowTiles; ++row) arrival_barrier_init(tile_full(thread_index(), row), 1);
@@ -161,14 +161,13 @@ struct CooperativeKernel {
     }
   };
 
-  // Where the warps of a warpgroup wait for each other.
+  // Where the threads of a warpgroup wait for each other.
   struct Meeting {
     ArrivalBarrier* barrier;
     u32 parity = 0;
 
     SPARSMITH_DEVICE void meet() {
-      warp_barrier();
-      if (lane() == 0) arrive(barrier);
+      arrive(barrier);
       await(barrier, parity);
       parity ^= 1U;
     }

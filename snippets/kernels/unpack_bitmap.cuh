@@ -1,10 +1,11 @@
 // Makes a bitmap weight dense again, in global memory, for a library that multiplies by it.
 //
-// A warp takes every kWarps-th strip of a row tile, kStrips of them, through a ring of its own (prolog/strip_ring.cuh),
-// and decodes them as for tensor cores (prolog/bitmap_values.cuh). A lane then has 16 neighbouring values of two rows of
-// a tile; it exchanges half of them with its neighbour, so that a store fills sectors of 32 bytes.
+// A warp brings a strip to shared memory (prolog/strip_ring.cuh), decodes it as for tensor cores
+// (prolog/bitmap_values.cuh), and ends: one strip each balances the work better than several. A lane has 16
+// neighbouring values of two rows of a tile; it exchanges half of them with its neighbour, so that a store fills
+// sectors of 32 bytes.
 //
-// The grid's x runs over row tiles, its y over groups of kWarps x kStrips strips; each strides if it is smaller.
+// The grid's x runs over row tiles, its y over kWarps strips; each strides if it is smaller.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -14,7 +15,7 @@
 
 namespace sparsmith {
 
-template <class Ring, class Values, int kWarps, int kStrips>
+template <class Ring, class Values, int kWarps>
 struct UnpackBitmapKernel {
   SPARSMITH_ROLE(kernel)
 
@@ -24,26 +25,21 @@ struct UnpackBitmapKernel {
   static SPARSMITH_DEVICE void run(Ring& ring, const u32* row_parts, const DenseRows& weight, int row_tiles,
                                    int row_strips) {
     launch_dependents();
-    constexpr int kGroup = kWarps * kStrips;
-    for (int first = block_index_y() * kGroup; first < row_strips; first += grid_size_y() * kGroup) {
-      const int end = first + kGroup < row_strips ? first + kGroup : row_strips;
-      const int begin = first + warp_index();
+    for (int strip = block_index_y() * kWarps + warp_index(); strip < row_strips; strip += grid_size_y() * kWarps) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
-        ring.bounds.turn_to(row_tile, begin, end);
+        ring.bounds.turn_to(row_tile, strip, strip + 1);
         ring.start();
         int rows[kTiles];
         SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
           rows[r] = static_cast<int>(load_cached(row_parts + row_tile * kTiles + r));
         }
-        wait_for_previous();  // the first strips are under way
-        SPARSMITH_ROLLED for (int strip = begin; strip < end; strip += kWarps) {
-          Values values;
-          values.begin(ring.wait());
-          SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-            store(values, r, weight, rows[r], strip * bitmap::kStripColumns);
-          }
-          ring.release();
+        wait_for_previous();  // the strip is under way
+        Values values;
+        values.begin(ring.wait());
+        SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
+          store(values, r, weight, rows[r], strip * bitmap::kStripColumns);
         }
+        ring.release();
       }
     }
     wait_for_previous();  // where there was nothing to do, too

@@ -1,10 +1,10 @@
 // Makes a scatter weight dense again, in global memory, for a library that multiplies by it.
 //
-// A warp takes kTiles neighbouring tiles of 64 rows: it stores the nonzeros of a tile in its zeroed tile in shared
-// memory, as for tensor cores, requests the next tile's nonzeros, and copies the tile out, four rows of 128 bytes at a
-// time. Packings of natural columns.
+// A warp stores the nonzeros of a tile of 64 rows in its zeroed tile in shared memory, as for tensor cores, copies the
+// tile out, four rows of 128 bytes at a time, and ends: one tile each balances the work better than several. Packings
+// of natural columns.
 //
-// The grid's x runs over row blocks, its y over groups of kWarps x kTiles tiles; each strides if it is smaller.
+// The grid's x runs over row blocks, its y over kWarps tiles; each strides if it is smaller.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -15,7 +15,7 @@
 
 namespace sparsmith {
 
-template <class Entries, int kWarps, int kTiles>
+template <class Entries, int kWarps>
 struct UnpackScatterKernel {
   SPARSMITH_ROLE(kernel)
 
@@ -30,27 +30,20 @@ struct UnpackScatterKernel {
     const int warp = warp_index();
     u8* tile = shared + warp * scatter::kTileBytes;
     const u32 base = Entries::base(shared_offset(tile));
-    constexpr int kGroup = kWarps * kTiles;
-    for (int group = block_index_y() * kGroup; group < weight.column_tiles; group += grid_size_y() * kGroup) {
-      const int begin = group + warp * kTiles;
-      const int end = begin + kTiles < weight.column_tiles ? begin + kTiles : weight.column_tiles;
+    for (int column = block_index_y() * kWarps + warp; column < weight.column_tiles; column += grid_size_y() * kWarps) {
       for (int block = block_index_x(); block < weight.row_blocks; block += grid_size_x()) {
-        if (begin >= end) continue;
-        const int first = block * weight.column_tiles + begin;
+        const int number = block * weight.column_tiles + column;
         Entries entries;
-        Cursor cursor(weight, first, end - begin, entries.list);
+        Cursor cursor(weight, number, 1, entries.list);
         cursor.begin(entries.list);
         // Lane l holds the first row of part l % 4.
         const u32 part = load_cached(weight.row_parts + block * kRowParts + lane() % kRowParts);
-        wait_for_previous();  // the first entries are under way
-        SPARSMITH_ROLLED for (int t = begin; t < end; ++t) {
-          scatter::zero_tile(tile);
-          entries.put(weight, first + (t - begin), base);
-          warp_barrier();
-          if (t + 1 < end) cursor.load(entries.list, entries.list.words[0]);
-          copy_out(tile, part, t * kTileColumns, dense);
-          warp_barrier();  // every lane has read the tile
-        }
+        scatter::zero_tile(tile);
+        wait_for_previous();  // the entries are under way
+        entries.put(weight, number, base);
+        warp_barrier();
+        copy_out(tile, part, column * kTileColumns, dense);
+        warp_barrier();  // every lane has read the tile
       }
     }
     wait_for_previous();  // where there was nothing to do, too

@@ -135,6 +135,7 @@ bool narrow_wide_weight(Random& random, const Family& family, CsrMatrix& matrix)
 // `drawn`, keeps its value; where that makes many blocks, which the emulator runs one after another, for the first
 // weight.
 void vary_packing(Random& random, const Family& family, const std::string& drawn, bool first_weight, Config& config) {
+  if (family.by_library && drawn != "proposal") config.values["proposal"] = 0;
   if (config.family == "rows") {
     const std::int64_t width = config.values["vector_width"];
     std::vector<std::int64_t> alignments;
@@ -196,6 +197,24 @@ Status check_workspace(const LaunchPlan& plan, const LaunchBindings& used, Execu
   const std::int64_t unused = last - workspace.rbegin();
   if (unused < kAlignment) return {};
   return internal_error(fmt::format("of {} bytes of workspace the last {} are not used", bytes, unused));
+}
+
+// What a plan has unpacked for a library is the dense weight, but for the sign of zeros.
+Status check_unpacked(const LaunchPlan& plan, const LaunchBindings& used, const KernelCase& each, Executor& executor) {
+  const auto step = std::ranges::find_if(plan.steps, [](const PlanStep& one) { return one.weight.has_value(); });
+  if (step == plan.steps.end()) return {};
+  const OperatorSpec& spec = each.problem.spec;
+  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight dense, pack("dense", multiplied(spec.kind, each.matrix), spec.type));
+  const auto expected = dense.array("values")->as<std::uint16_t>();
+  std::vector<std::uint16_t> values(expected.size());
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step->weight->evaluate(used.variables));
+  SPARSMITH_RETURN_IF_ERROR(
+      executor.read(std::as_writable_bytes(std::span(values)), used.workspace + static_cast<std::uint64_t>(offset)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == expected[i] || ((values[i] | expected[i]) & 0x7FFFU) == 0) continue;
+    return internal_error(fmt::format("element {} of the weight is {:#x}, unpacked {:#x}", i, expected[i], values[i]));
+  }
+  return {};
 }
 
 // [features][tokens] of an operand.
@@ -476,6 +495,7 @@ Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& 
   SPARSMITH_ASSIGN_OR_RETURN(const Verification verification, verifier->verify(candidate.plan, packing));
   if (!verification.ok) return internal_error("wrong output: " + verification.reason);
   SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings used, verifier->bindings(candidate.plan, packing));
+  SPARSMITH_RETURN_IF_ERROR(check_unpacked(candidate.plan, used, test_case, executor));
   return check_workspace(candidate.plan, used, executor);
 }
 

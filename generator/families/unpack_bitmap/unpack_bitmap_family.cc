@@ -11,9 +11,6 @@
 namespace sparsmith {
 namespace {
 
-constexpr int kMostStages = 4;
-constexpr std::int64_t kRingBytes = 100 * 1024;  // of a block: two of them share a multiprocessor
-
 std::vector<Parameter> parameters() {
   return {
       {"tiles", "r", tuned("BitmapValues", "kTiles"), "16-row tiles a strip, as other kernels read the packing"},
@@ -25,9 +22,7 @@ std::vector<Parameter> parameters() {
 }
 
 std::vector<Rule> rules() {
-  return joined({legal({{{"tiles"},
-                         "values are of 16 bits",
-                         [](auto& in) { return size_of(in.spec.type) == 2; }}}),
+  return joined({legal({{{"tiles"}, "values are of 16 bits", [](auto& in) { return size_of(in.spec.type) == 2; }}}),
                  worthwhile_unpack_rules("tiles"),
                  {{{"tiles"},
                    "a bit an element is worth it from 5 % nonzeros up",
@@ -35,9 +30,9 @@ std::vector<Rule> rules() {
                   {{"run_bits"},
                    "runs of 4 bits from 25 % nonzeros up",
                    [](auto& in) { return in["run_bits"] == 8 || in.statistics.sparsity <= 0.75; }},
-                  {{"run_bits", "stored_offsets"},
-                   "a bit an element for offsets, not two",
-                   [](auto& in) { return in["run_bits"] == 8 || in["stored_offsets"] == 0; }}}});
+                  {{"run_bits", "stored_offsets"}, "a bit an element for offsets, not two", [](auto& in) {
+                     return in["run_bits"] == 8 || in["stored_offsets"] == 0;
+                   }}}});
 }
 
 KernelText unpack_text(const UnpackBitmapConfig& config, const OperatorSpec& spec) {
@@ -50,42 +45,34 @@ KernelText unpack_text(const UnpackBitmapConfig& config, const OperatorSpec& spe
                   "snippets/prolog/bitmap_values.cuh", "snippets/epilog/dense_rows.cuh",
                   "snippets/kernels/unpack_bitmap.cuh"};
   text.lines = {
-      {fmt::format("constexpr int kWarps = {}", UnpackBitmapConfig::kWarps), "of a block: they share out the strips"},
-      {"using Ring = StripRing<StripBounds<kWarps>>", "strips of W to shared memory, a ring a warp"},
+      {fmt::format("constexpr int kWarps = {}", UnpackBitmapConfig::kWarps), "of a block, with a strip each"},
+      {"using Ring = StripRing<StripBounds<kWarps>>", "strips of W to shared memory"},
       {fmt::format("using Values = BitmapValues<{}, {}, {}>", config.tiles, config.run_bits,
                    boolean(config.stored_offsets)),
        "16-row tiles of a strip, bits of a run, stored offsets"},
-      {fmt::format("using Kernel = UnpackBitmapKernel<Ring, Values, kWarps, {}>", UnpackBitmapConfig::kStrips),
-       "strips of a warp"},
+      {"using Kernel = UnpackBitmapKernel<Ring, Values, kWarps>", ""},
   };
   text.parameters = {{"const u8*", "strips", packed_array("strips")},
                      {"const u32*", "strip_offsets", packed_array("strip_offsets")},
                      {"const u32*", "row_parts", packed_array("row_parts")},
                      {"int", "slot_bytes", integer("fact.max_strip_bytes")},
-                     {"int", "stages",
-                      integer(fmt::format("max(min({} / ({} * max(fact.max_strip_bytes, 1)), {}), 1)", kRingBytes,
-                                          UnpackBitmapConfig::kWarps, kMostStages))},
                      {"int", "row_tiles", integer("fact.row_tiles")},
                      {"int", "row_strips", integer("fact.strips")},
                      {"int", "first_strips", integer("fact.first_strips")},
                      {"int", "first_units", integer("fact.first_units")}};
   add_dense_rows(spec, text);
   text.body +=
-      "Ring ring({strips, strip_offsets, row_strips, first_strips, first_units}, slot_bytes, stages, shared_memory(),\n"
+      "Ring ring({strips, strip_offsets, row_strips, first_strips, first_units}, slot_bytes, 1, shared_memory(),\n"
       "          nullptr);\n"
       "Kernel::run(ring, row_parts, dense, row_tiles, row_strips);";
   return text;
 }
 
 Result<PlannedKernels> unpack_kernels(const Config& values, const Problem& problem, const PackedWeight& /*packed*/) {
-  const UnpackBitmapConfig config(values);
-  KernelText text = unpack_text(config, problem.spec);
-  const IntegerExpression shared_bytes = formula("{} * ({}) * fact.max_strip_bytes", UnpackBitmapConfig::kWarps,
-                                                 text.parameters[4].argument.value.text());
-  const std::array<IntegerExpression, 3> grid = {
-      formula("max(fact.row_tiles, 1)"),
-      formula("max(ceil_div(fact.strips, {}), 1)", UnpackBitmapConfig::kWarps * UnpackBitmapConfig::kStrips), 1};
-  return unpacked_product(values, problem, std::move(text), grid, shared_bytes);
+  constexpr int kWarps = UnpackBitmapConfig::kWarps;
+  return unpacked_product(values, problem, unpack_text(UnpackBitmapConfig(values), problem.spec),
+                          {formula("max(fact.row_tiles, 1)"), formula("max(ceil_div(fact.strips, {}), 1)", kWarps), 1},
+                          formula("{} * fact.max_strip_bytes", kWarps));
 }
 
 double predicted_us(const Config& values, const Problem& problem, const SparsityStatistics& statistics) {

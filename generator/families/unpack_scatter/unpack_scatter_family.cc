@@ -29,17 +29,15 @@ std::vector<Parameter> parameters() {
 
 KernelText unpack_text(const UnpackScatterConfig& config, const OperatorSpec& spec) {
   KernelText text;
-  text.name =
-      fmt::format("unpack_scatter_e{}_i{}_a{}", config.entry_letter(), config.min_rounds, config.max_rounds);
+  text.name = fmt::format("unpack_scatter_e{}_i{}_a{}", config.entry_letter(), config.min_rounds, config.max_rounds);
   text.summary = "the dense weight of lists of nonzeros, for a library's product";
   text.threads = UnpackScatterConfig::kWarps * 32;
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/epilog/dense_rows.cuh",
                   "snippets/kernels/unpack_scatter.cuh"};
   text.lines = {
       config.entries_line(),
-      {fmt::format("using Kernel = UnpackScatterKernel<Entries, {}, {}>", UnpackScatterConfig::kWarps,
-                   UnpackScatterConfig::kTiles),
-       "warps of a block, tiles of a warp"},
+      {fmt::format("using Kernel = UnpackScatterKernel<Entries, {}>", UnpackScatterConfig::kWarps),
+       "warps of a block, with a tile each"},
   };
   add_shared_bytes(kSharedBytes, "Kernel::kSharedBytes", text);
   add_scatter_weight_parameters(text);
@@ -50,10 +48,9 @@ KernelText unpack_text(const UnpackScatterConfig& config, const OperatorSpec& sp
 }
 
 Result<PlannedKernels> unpack_kernels(const Config& values, const Problem& problem, const PackedWeight& /*packed*/) {
-  constexpr int kGroup = UnpackScatterConfig::kWarps * UnpackScatterConfig::kTiles;
   return unpacked_product(values, problem, unpack_text(UnpackScatterConfig(values), problem.spec),
                           {formula("max(fact.row_blocks, 1)"),
-                           formula("max(ceil_div(fact.column_tiles, {}), 1)", kGroup), 1},
+                           formula("max(ceil_div(fact.column_tiles, {}), 1)", UnpackScatterConfig::kWarps), 1},
                           kSharedBytes);
 }
 

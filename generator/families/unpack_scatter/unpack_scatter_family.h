@@ -10,8 +10,7 @@ namespace sparsmith {
 // An unpack_scatter config with its values named.
 struct UnpackScatterConfig : ScatterListConfig {
   using ScatterListConfig::ScatterListConfig;
-  static constexpr int kWarps = 8;  // of a block
-  static constexpr int kTiles = 4;  // of a warp
+  static constexpr int kWarps = 8;  // of a block, with a tile each
   static constexpr int kTileRows = 64;
 
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds, ScatterColumns::kNatural}; }

@@ -7,8 +7,6 @@
 namespace sparsmith::test {
 namespace {
 
-constexpr int kGroup = UnpackBitmapConfig::kWarps * UnpackBitmapConfig::kStrips;
-
 // Some weight of several hundred nonzeros.
 Mutation::Matters unpacked(bool (*holds)(const PackedCase&)) {
   return [holds](const Config&, const Cases& cases) {
@@ -19,9 +17,11 @@ Mutation::Matters unpacked(bool (*holds)(const PackedCase&)) {
 bool any_weight(const PackedCase&) { return true; }
 bool vectors(const PackedCase& each) { return each.problem.spec.weight_cols() % 8 == 0; }
 bool elements(const PackedCase& each) { return each.problem.spec.weight_cols() % 8 != 0; }
-bool several_strips(const PackedCase& each) { return each.packed.facts.at("strips") > UnpackBitmapConfig::kWarps; }
-bool several_groups(const PackedCase& each) { return each.packed.facts.at("strips") > kGroup && each.small_grid; }
+bool several_groups(const PackedCase& each) {
+  return each.packed.facts.at("strips") > UnpackBitmapConfig::kWarps && each.small_grid;
+}
 bool several_row_tiles(const PackedCase& each) { return each.packed.facts.at("row_tiles") > 1; }
+bool several_row_tiles_of_a_warp(const PackedCase& each) { return several_row_tiles(each) && each.small_grid; }
 bool rows_beyond(const PackedCase& each) { return each.problem.spec.weight_rows() % 16 != 0; }
 
 const std::vector<Mutation>& mutations() {
@@ -35,21 +35,19 @@ const std::vector<Mutation>& mutations() {
       {"vectors are taken for aligned", "if (cols % 8 == 0)", "if (true)", unpacked(elements)},
       {"a vector is not stored", "if (column < cols) store_whole", "if (column + 8 < cols) store_whole",
        unpacked(vectors)},
-      {"a warp stops after one strip", "strip < end; strip += kWarps", "strip < end; strip += end",
-       unpacked(several_strips)},
-      {"further groups of strips are left out", "first += grid_size_y() * kGroup", "first += row_strips",
+      {"further strips are left out", "strip += grid_size_y() * kWarps", "strip += row_strips",
        unpacked(several_groups)},
       {"all row tiles have the first rows of the first", "row_parts + row_tile * kTiles + r", "row_parts + r",
        unpacked(several_row_tiles)},
       {"the ring is filled again before all lanes have read", "    warp_barrier();\n    copy_next<false>(slot);",
-       "    copy_next<false>(slot);", unpacked(several_groups)},
+       "    copy_next<false>(slot);", unpacked(several_row_tiles_of_a_warp)},
   };
   return all;
 }
 
 std::vector<AxisWork> grid(const KernelCase&, const PackedWeight& packed, std::int64_t) {
   return {rows_of_grid(packed.facts.at("row_tiles"), 1),
-          {.axis = 1, .work = packed.facts.at("strips"), .per_block = kGroup},
+          {.axis = 1, .work = packed.facts.at("strips"), .per_block = UnpackBitmapConfig::kWarps},
           parts_of_grid(1)};
 }
 

@@ -7,8 +7,6 @@
 namespace sparsmith::test {
 namespace {
 
-constexpr int kGroup = UnpackScatterConfig::kWarps * UnpackScatterConfig::kTiles;
-
 // Some weight of several hundred nonzeros.
 Mutation::Matters unpacked(bool (*holds)(const UnpackScatterConfig&, const PackedCase&)) {
   return [holds](const Config& config, const Cases& cases) {
@@ -18,40 +16,33 @@ Mutation::Matters unpacked(bool (*holds)(const UnpackScatterConfig&, const Packe
   };
 }
 bool any_weight(const UnpackScatterConfig&, const PackedCase&) { return true; }
-bool several_tiles(const UnpackScatterConfig&, const PackedCase& each) {
-  return each.packed.facts.at("column_tiles") > 2;
-}
-bool several_fuller_tiles(const UnpackScatterConfig& config, const PackedCase& each) {
-  return several_tiles(config, each) && each.packed.facts.at("rounds_p95") > config.min_rounds;
-}
 bool several_groups(const UnpackScatterConfig&, const PackedCase& each) {
-  return each.packed.facts.at("column_tiles") > kGroup && each.small_grid;
+  return each.packed.facts.at("column_tiles") > UnpackScatterConfig::kWarps && each.small_grid;
 }
 bool several_row_blocks(const UnpackScatterConfig&, const PackedCase& each) {
   return each.packed.facts.at("row_blocks") > 1;
 }
+bool several_tiles_of_a_warp(const UnpackScatterConfig&, const PackedCase& each) {
+  return each.packed.facts.at("row_blocks") > 1 && each.small_grid;
+}
 bool rows_beyond(const UnpackScatterConfig&, const PackedCase& each) {
   return each.problem.spec.weight_rows() % 64 != 0;
 }
-bool several_parts(const UnpackScatterConfig&, const PackedCase& each) {
-  return each.problem.spec.weight_rows() > 32;
-}
+bool several_parts(const UnpackScatterConfig&, const PackedCase& each) { return each.problem.spec.weight_rows() > 32; }
 
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
-      {"tiles are not zeroed", "scatter::zero_tile(tile);", "", unpacked(several_tiles)},
+      {"tiles are not zeroed", "scatter::zero_tile(tile);", "", unpacked(any_weight)},
       {"a tile is copied out before all lanes have stored",
-       "entries.put(weight, first + (t - begin), base);\n          warp_barrier();",
-       "entries.put(weight, first + (t - begin), base);", unpacked(any_weight)},
+       "entries.put(weight, number, base);\n        warp_barrier();", "entries.put(weight, number, base);",
+       unpacked(any_weight)},
       {"a tile is zeroed before all lanes have read", "warp_barrier();  // every lane has read the tile", "",
-       unpacked(several_tiles)},
-      {"further tiles are the first", "if (t + 1 < end) cursor.load(entries.list, entries.list.words[0]);", "",
-       unpacked(several_fuller_tiles)},
+       unpacked(several_tiles_of_a_warp)},
       {"chunks are not where they were put", "(chunk ^ (row % 8)) * 16", "chunk * 16", unpacked(any_weight)},
       {"all parts are the first", "shuffle_index(part, i * 4 / scatter::kPartRows)", "shuffle_index(part, 0)",
        unpacked(several_parts)},
       {"rows are stored that the weight lacks", "if (row >= rows) return;", "", unpacked(rows_beyond)},
-      {"further groups of tiles are left out", "group += grid_size_y() * kGroup", "group += weight.column_tiles",
+      {"further tiles are left out", "column += grid_size_y() * kWarps", "column += weight.column_tiles",
        unpacked(several_groups)},
       {"all row blocks have the first rows of the first", "weight.row_parts + block * kRowParts", "weight.row_parts",
        unpacked(several_row_blocks)},
@@ -61,7 +52,7 @@ const std::vector<Mutation>& mutations() {
 
 std::vector<AxisWork> grid(const KernelCase&, const PackedWeight& packed, std::int64_t) {
   return {rows_of_grid(packed.facts.at("row_blocks"), 1),
-          {.axis = 1, .work = packed.facts.at("column_tiles"), .per_block = kGroup},
+          {.axis = 1, .work = packed.facts.at("column_tiles"), .per_block = UnpackScatterConfig::kWarps},
           parts_of_grid(1)};
 }
 
