@@ -9,6 +9,8 @@
 
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "generator/families/dense/dense_family.h"
+#include "generator/family.h"
 
 namespace sparsmith {
 namespace {
@@ -19,6 +21,7 @@ using State = Trial::State;
 // kernels that are launched one by one seem to take the time of their submission.
 constexpr double kTooSlow = 4;
 constexpr double kSubmissionUs = 200;
+constexpr double kNearlyAsFast = 1.03;  // as the best of the library's algorithms
 // Limit of a candidate's call on a GPU: these seconds, and this many launches of the best candidate. Most of the time
 // is the host's work, on a machine with other load.
 constexpr double kPatienceSeconds = 20;
@@ -174,6 +177,7 @@ Result<TrialOutcome> BucketSearch::attempt(const TrialRequest& request) {
   Trial* const trial = trials_.find(request.point);
   if (trial == nullptr) return TrialOutcome{request.point, false, 0};
   if (tried_.insert(request.point).second) {
+    reject_outdone(*trial);
     SPARSMITH_RETURN_IF_ERROR(first_turn(*trial, request.replays));
   } else if (trial->state == State::kTimed) {
     sample(*trial, policy(request.replays));
@@ -200,6 +204,26 @@ TimingPolicy BucketSearch::policy(int replays) const {
   shorter.min_replays = std::min(replays, shorter.min_replays);
   shorter.max_milliseconds *= static_cast<double>(shorter.min_replays) / std::max(1, run_.options.timing.min_replays);
   return shorter;
+}
+
+// A candidate that leaves the product to the library is not tried with an algorithm that was slower for dense.
+void BucketSearch::reject_outdone(Trial& trial) const {
+  if (trial.state != State::kWaiting || trial.baseline || trial.incumbent || run_.record) return;
+  if (!family(trial.candidate.config.family)->by_library) return;
+  double best_us = 0;
+  double same_us = 0;
+  for (const std::size_t point : tried_) {
+    const Trial* const other = trials_.find(point);
+    if (other == nullptr || !other->baseline || other->state != State::kTimed) continue;
+    const double us = other->timing.median_us;
+    if (best_us <= 0 || us < best_us) best_us = us;
+    if (proposal_of(other->candidate.config) == proposal_of(trial.candidate.config)) same_us = us;
+  }
+  if (best_us <= 0 || (same_us > 0 && same_us <= kNearlyAsFast * best_us)) return;
+  trial.reject(MeasurementStatus::kTooSlow,
+               same_us > 0 ? fmt::format("too slow: dense takes {:.1f} us with this algorithm, {:.1f} us with another",
+                                         same_us, best_us)
+                           : "too slow: dense was not timed with this algorithm, but with others");
 }
 
 // Earlier results count; the others get a few samples.

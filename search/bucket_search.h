@@ -79,6 +79,7 @@ class BucketSearch : private TrialBench {
   void limit_candidates();
   double limit_us(const Trial& trial) const;
   TimingPolicy policy(int replays) const;
+  void reject_outdone(Trial& trial) const;
   Status first_turn(Trial& trial, int replays);
   bool recall(Trial& trial) const;
   void sample(Trial& trial, TimingPolicy policy);

@@ -93,6 +93,29 @@ TEST_F(TunerFamiliesTest, DenseIsComparedWithWhatIsAdded) {
   EXPECT_EQ(std::ranges::count(families_tried(), "rows"), 0);
 }
 
+// The scripted library takes 1 % longer with each further algorithm.
+TEST_F(TunerFamiliesTest, AnAlgorithmThatIsSlowForDenseIsNotTriedForAnUnpackedWeight) {
+  options_.tokens = {512};
+  options_.type = DataType::kFloat16;
+  options_.selection.families = {"unpack_bitmap"};
+  options_.selection.candidates = 32;
+  device_.dense_us = 100;
+  const TuneReport report = run({weight("w", 512, 512, 1)});
+  int timed = 0;
+  int left_out = 0;
+  for (const TrialSummary& trial : report.weights.at(0).buckets.at(0).trials) {
+    if (!trial.config.starts_with("unpack_bitmap")) continue;
+    const auto at = trial.config.find("proposal=");
+    ASSERT_NE(at, std::string::npos) << trial.config;
+    const bool slow = trial.config[at + 9] > '3';
+    EXPECT_EQ(trial.outcome.starts_with("timed"), !slow) << trial.config << ": " << trial.outcome;
+    if (slow) EXPECT_EQ(trial.outcome, "too slow") << trial.config;
+    ++(slow ? left_out : timed);
+  }
+  EXPECT_GT(timed, 0);
+  EXPECT_GT(left_out, 0);
+}
+
 TEST_F(TunerFamiliesTest, ChoicesMayBeKeptThoughThereAreMoreFamilies) {
   search({"rows"});
   options_.keep_choices = true;

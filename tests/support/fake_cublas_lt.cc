@@ -1,11 +1,13 @@
-// A cuBLASLt for tests, built as libcublasLt.so.13 beside the fake driver: fp32 products of column-major matrices in
-// three loops, with the epilogues default, bias, relu and both. Written from the library's documentation, not from our
+// A cuBLASLt for tests, built as libcublasLt.so.13 beside the fake driver: products of column-major matrices in three
+// loops, with the epilogues default, bias, relu and both. Written from the library's documentation, not from our
 // use of it, so that a wrong layout or leading dimension shows.
 #include <cublasLt.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+
+#include "base/half.h"
 
 #define FAKE extern "C" __attribute__((visibility("default")))
 
@@ -21,7 +23,7 @@ struct Operation {
   cublasOperation_t op_a;
   cublasOperation_t op_b;
   cublasLtEpilogue_t epilogue;
-  const float* bias;
+  const void* bias;  // of D's type
 };
 struct Preference {
   std::uint64_t is_made;
@@ -40,6 +42,23 @@ T read(const void* opaque) {
 template <class T>
 void write(void* opaque, const T& value) {
   std::memcpy(opaque, &value, sizeof(T));
+}
+
+bool is_float(cudaDataType_t type) { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
+
+float element(const void* data, cudaDataType_t type, std::uint64_t i) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[i];
+  return type == CUDA_R_16F ? sparsmith::float_from_fp16(bits) : sparsmith::float_from_bf16(bits);
+}
+
+void set_element(void* data, cudaDataType_t type, std::uint64_t i, float value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(data)[i] = value;
+    return;
+  }
+  static_cast<std::uint16_t*>(data)[i] =
+      type == CUDA_R_16F ? sparsmith::fp16_from_float(value) : sparsmith::bf16_from_float(value);
 }
 
 }  // namespace
@@ -67,7 +86,7 @@ FAKE cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
     case CUBLASLT_MATMUL_DESC_TRANSA: operation.op_a = read<cublasOperation_t>(value); break;
     case CUBLASLT_MATMUL_DESC_TRANSB: operation.op_b = read<cublasOperation_t>(value); break;
     case CUBLASLT_MATMUL_DESC_EPILOGUE: operation.epilogue = read<cublasLtEpilogue_t>(value); break;
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: operation.bias = read<const float*>(value); break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: operation.bias = read<const void*>(value); break;
     default: return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   write(opaque, operation);
@@ -75,7 +94,7 @@ FAKE cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
 }
 FAKE cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, std::size_t, cudaDataType type,
                                                       std::uint64_t rows, std::uint64_t cols, std::int64_t ld) {
-  if (type != CUDA_R_32F || static_cast<std::uint64_t>(ld) < rows) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_float(type) || static_cast<std::uint64_t>(ld) < rows) return CUBLAS_STATUS_INVALID_VALUE;
   write(layout, Layout{type, rows, cols, ld});
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -131,7 +150,7 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, 
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const auto at = [](const void* data, const Layout& layout, std::uint64_t row, std::uint64_t col) {
-    return static_cast<const float*>(data)[row + col * static_cast<std::uint64_t>(layout.ld)];
+    return element(data, layout.type, row + col * static_cast<std::uint64_t>(layout.ld));
   };
   const bool bias = (operation.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
   const bool relu = (operation.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
@@ -144,9 +163,9 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, 
       }
       float value = read<float>(alpha) * sum;
       if (read<float>(beta) != 0) value += read<float>(beta) * at(c_data, c, row, col);
-      if (bias) value += operation.bias[row];
+      if (bias) value += element(operation.bias, d.type, row);
       if (relu) value = std::max(value, 0.0F);
-      static_cast<float*>(d_data)[row + col * static_cast<std::uint64_t>(d.ld)] = value;
+      set_element(d_data, d.type, row + col * static_cast<std::uint64_t>(d.ld), value);
     }
   }
   return CUBLAS_STATUS_SUCCESS;

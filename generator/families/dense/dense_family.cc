@@ -92,9 +92,11 @@ Parameter proposal_parameter(std::int64_t proposals) {
   return parameter;
 }
 
+std::int64_t proposal_of(const Config& config) { return config.at(kProposal); }
+
 void add_dense_product(const Config& config, const Problem& problem, PlanStep product, PlannedKernels& kernels) {
   // The first is the library's best guess at any N.
-  product.proposal = static_cast<int>(config.at(kProposal));
+  product.proposal = static_cast<int>(proposal_of(config));
   if (product.proposal > 0) product.proposed_for = problem.tokens;
   if (!DenseMatmul::covers(problem.spec)) return add_with_epilogue(problem.spec, std::move(product), kernels);
   kernels.plan.steps.push_back(std::move(product));

@@ -18,6 +18,7 @@ Result<Candidate> dense_with_epilogue(const OperatorSpec& spec);
 // the step, which names its weight. dense_product_bytes(): a formula, the bytes at the start of the workspace that
 // these steps use.
 Parameter proposal_parameter(std::int64_t proposals);
+std::int64_t proposal_of(const Config& config);
 void add_dense_product(const Config& config, const Problem& problem, PlanStep product, PlannedKernels& kernels);
 std::string dense_product_bytes(const OperatorSpec& spec);
 
