@@ -32,6 +32,12 @@ class GpuExecutorTest : public testing::Test {
     ASSERT_TRUE(executor_->load({name, "", fake_cubin(name, parameters), max_shared_bytes}).ok());
   }
 
+  DeviceAddress upload(const auto& values) {
+    const DeviceAddress address = *executor_->allocate(sizeof(values));
+    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
+    return address;
+  }
+
   std::unique_ptr<GpuExecutor> executor_;
 };
 
@@ -190,11 +196,6 @@ TEST_F(GpuExecutorTest, LaunchesPlainlyOnDevicesThatDoNotKnowProgrammaticLaunche
 
 TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   // W = [[1, 0, 2], [0, 3, 0]]; the second weight is another copy, as timing rotates over them.
-  const auto upload = [&](const auto& values) {
-    const DeviceAddress address = *executor_->allocate(sizeof(values));
-    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
-    return address;
-  };
   OperatorSpec spec;
   spec.rows = 2;
   spec.cols = 3;
@@ -238,19 +239,15 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
 }
 
 TEST_F(GpuExecutorTest, MultipliesByAWeightInTheWorkspace) {
-  const auto upload = [&](DeviceAddress address, const auto& values) {
-    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
-    return address;
-  };
   OperatorSpec spec;
   spec.rows = 2;
   spec.cols = 3;
   LaunchBindings bindings;
   bindings.spec = &spec;
   bindings.variables = {.n = 2, .strides = {{"x", 3}, {"y", 2}}};
-  bindings.workspace = *executor_->allocate(48);
-  upload(bindings.workspace + 16, std::array{1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F});
-  bindings.operands.set("x", upload(*executor_->allocate(24), std::array{1.0F, 10.0F, 100.0F, 2.0F, 20.0F, 200.0F}));
+  // From byte 16 on.
+  bindings.workspace = upload(std::array{0.0F, 0.0F, 0.0F, 0.0F, 1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F, 0.0F, 0.0F});
+  bindings.operands.set("x", upload(std::array{1.0F, 10.0F, 100.0F, 2.0F, 20.0F, 200.0F}));
   const DeviceAddress y = *executor_->allocate(16);
   bindings.operands.set("y", y);
   const auto run = [&](std::int64_t offset, std::int64_t bytes) {
@@ -271,11 +268,6 @@ TEST_F(GpuExecutorTest, MultipliesByAWeightInTheWorkspace) {
 TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
   // W = [[1, 0], [2, 3]], two tokens, leading dimensions of 3 and 4.
   load("fake_csr", 0, kFakeCsrParameters);
-  const auto upload = [&](const auto& values) {
-    const DeviceAddress address = *executor_->allocate(sizeof(values));
-    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
-    return address;
-  };
   LaunchBindings bindings;
   bindings.packed = {{"segments", upload(std::array{0U, 1U, 1U, 2U})},
                      {"columns", upload(std::array{0, 0, 1})},
