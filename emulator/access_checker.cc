@@ -54,7 +54,16 @@ bool AccessChecker::has_waited(int block) const {
   return shared_with_previous_.empty() || std::ranges::find(of_block, true) != of_block.end();
 }
 
+// Of these threads, which meet, tensor cores see what those wrote that have a fence behind it.
+void AccessChecker::show_fenced(int first_thread, int count) {
+  for (auto thread = static_cast<std::size_t>(first_thread); thread < static_cast<std::size_t>(first_thread + count);
+       ++thread) {
+    if (unfenced_[thread].end == 0) unfenced_at_barrier_[thread] = {};
+  }
+}
+
 void AccessChecker::begin_phase() {
+  show_fenced(0, kMaxThreads);
   start_phase(0, kMaxThreads);
   barrier_phase_ = block_phase_ = phase_;
   block_phases_.fill(phase_);
@@ -64,6 +73,7 @@ void AccessChecker::begin_phase() {
 void AccessChecker::begin_block_phase(int block) {
   if (block_threads_ == kMaxThreads) return begin_phase();
   const auto threads = static_cast<int>(block_threads_);
+  show_fenced(block * threads, threads);
   start_phase(block * threads, threads);
   block_phase_ = phase_;
   std::fill_n(block_phases_.begin() + block * threads / kWarpgroup, threads / kWarpgroup, phase_);
@@ -72,7 +82,43 @@ void AccessChecker::begin_block_phase(int block) {
 void AccessChecker::begin_warpgroup_phase(int warpgroup) {
   const auto first = static_cast<std::ptrdiff_t>(warpgroup) * kWarpgroup;
   std::copy_n(unfenced_.begin() + first, kWarpgroup, unfenced_at_barrier_.begin() + first);
-  start_phase(warpgroup * kWarpgroup, kWarpgroup);
+  if (arrivals_) {
+    meet(warpgroup * kWarpgroup / kWarp, (warpgroup + 1) * kWarpgroup / kWarp);
+  } else {
+    start_phase(warpgroup * kWarpgroup, kWarpgroup);
+  }
+}
+
+// What each thread of these warps has done or knows of, all of them know. Their phase goes on, because what barriers in
+// shared memory order counts in it.
+void AccessChecker::meet(int first_warp, int last_warp) {
+  std::vector<Clock> clocks(kMaxThreads, 0);
+  for (int warp = first_warp; warp < last_warp; ++warp) {
+    const std::vector<Clock>& foreign = foreign_[static_cast<std::size_t>(warp)];
+    for (std::size_t i = 0; i < foreign.size(); ++i) clocks[i] = std::max(clocks[i], foreign[i]);
+  }
+  for (int thread = first_warp * kWarp; thread < last_warp * kWarp; ++thread) {
+    Clock& clock = clocks_[static_cast<std::size_t>(thread)];
+    clocks[static_cast<std::size_t>(thread)] = clock;
+    if (clock != kLastClock) ++clock;
+  }
+  for (int warp = first_warp; warp < last_warp; ++warp) {
+    foreign_[static_cast<std::size_t>(warp)] = clocks;
+    warps_that_met_ |= std::uint64_t{1} << warp;
+    for (int thread = warp * kWarp; thread < (warp + 1) * kWarp; ++thread)
+      std::copy_n(clocks.begin() + warp * kWarp, kWarp, known_[static_cast<std::size_t>(thread)].begin());
+  }
+  share_wait(first_warp * kWarp, (last_warp - first_warp) * kWarp);
+  update_open();
+  update_mine();
+}
+
+// If one of these threads, which meet, has waited for the kernels before, all of them have.
+void AccessChecker::share_wait(int first_thread, int count) {
+  const auto waited =
+      std::span(waited_).subspan(static_cast<std::size_t>(first_thread), static_cast<std::size_t>(count));
+  if (!shared_with_previous_.empty() && std::ranges::find(waited, true) != waited.end())
+    std::ranges::fill(waited, true);
 }
 
 // Of `count` threads that meet at a barrier, the running one among them.
@@ -81,10 +127,7 @@ void AccessChecker::start_phase(int first_thread, int count) {
     report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
   phase_ = ++last_phase_;
   std::fill_n(phases_.begin() + first_thread / kWarpgroup, count / kWarpgroup, phase_);
-  const auto waited =
-      std::span(waited_).subspan(static_cast<std::size_t>(first_thread), static_cast<std::size_t>(count));
-  if (!shared_with_previous_.empty() && std::ranges::find(waited, true) != waited.end())
-    std::ranges::fill(waited, true);
+  share_wait(first_thread, count);
   update_open();
   start_clocks(first_thread / kWarp, (first_thread + count) / kWarp);
   for (int warp = first_thread / kWarp; arrivals_ && warp < (first_thread + count) / kWarp; ++warp)

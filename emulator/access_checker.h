@@ -9,7 +9,8 @@
 // - A thread that arrives at a barrier in shared memory hands on its knowledge, and its own clock ticks. A thread that
 //   has waited there has this knowledge for its whole warp, until the next barrier that starts a phase.
 // - A barrier of a warpgroup starts a phase of that warpgroup alone. It orders the threads of the warpgroup with one
-//   another; block barriers order them with other threads as before.
+//   another; block barriers order them with other threads as before. If there are barriers in shared memory, no phase
+//   starts: the threads of the warpgroup share their knowledge.
 // - Nothing orders the blocks of a launch, except that the cluster's barriers order the blocks of a cluster. All blocks
 //   of a cluster are checked together, like one block whose parts have block barriers of their own. Launches are
 //   ordered.
@@ -107,7 +108,7 @@ class AccessChecker {
   bool has_waited(int block) const;
   // fence_shared_writes(): behind a barrier, tensor cores will see what the running thread has written to shared
   // memory. unfenced_at_barrier(): whether a thread had written near these bytes without a fence when it came to its
-  // warpgroup's last barrier.
+  // warpgroup's last barrier, and has no fence in front of a block barrier since.
   void fence_shared_writes() { unfenced_[thread_] = {}; }
   // What `copies` writes needs no fence.
   template <class Copies>
@@ -293,6 +294,9 @@ class AccessChecker {
   bool is_of_my(std::uint32_t group_threads, std::uint64_t record) const;
   void start_phase(int first_thread, int count);
   void start_clocks(int first_warp, int last_warp);
+  void meet(int first_warp, int last_warp);
+  void share_wait(int first_thread, int count);
+  void show_fenced(int first_thread, int count);
   bool seen(std::uint32_t thread, std::uint32_t clock, bool this_phase = true) const;
   bool conflicts(std::uint64_t record, std::uint64_t mine) const;
   int conflicting_thread(std::uint64_t record) const;

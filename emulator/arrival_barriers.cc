@@ -1,4 +1,5 @@
-// Barriers in shared memory of ThreadBlock at which some threads arrive and others wait, and the boxes that they count.
+// Barriers in shared memory of ThreadBlock at which some threads arrive and others wait, and the copies that they
+// count.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ ThreadBlock::ArrivalBarrier& ThreadBlock::arrival_barrier(const void* barrier) {
 void ThreadBlock::arrive(const void* barrier) {
   ArrivalBarrier& state = arrival_barrier(barrier);
   if (state.arrived == state.expected)
-    fail([] { return "arrives once more at a barrier whose phase waits for boxes alone"; });
+    fail([] { return "arrives once more at a barrier whose phase waits for copies alone"; });
   checker_.release(state.arriving);
   ++state.arrived;
   complete_phase(state);
@@ -50,30 +51,33 @@ void ThreadBlock::arrive_in_block(const std::byte* barrier, int rank) {
   arrive(there);
 }
 
-void ThreadBlock::arrive_expecting(const void* barrier, int boxes) {
-  if (boxes < 1) fail([] { return "expects no box"; });
-  arrival_barrier(barrier).expected_boxes += boxes;
+void ThreadBlock::arrive_expecting(const void* barrier, int bytes) {
+  if (bytes < 1) fail([] { return "expects no bytes"; });
+  arrival_barrier(barrier).expected_bytes += bytes;
   arrive(barrier);
 }
 
 void ThreadBlock::complete_phase(ArrivalBarrier& barrier) {
-  if (barrier.arrived < barrier.expected || barrier.boxes < barrier.expected_boxes) return;
-  if (barrier.boxes > barrier.expected_boxes) fail([] { return "a barrier's phase ends with a box too many"; });
+  if (barrier.arrived < barrier.expected || barrier.bytes < barrier.expected_bytes) return;
+  if (barrier.bytes > barrier.expected_bytes)
+    fail([] { return "a barrier's phase ends with more bytes than it expects"; });
   for (const PendingCopy& copy : barrier.copies) land(copy);
   barrier.copies.clear();
-  barrier.arrived = barrier.boxes = barrier.expected_boxes = 0;
+  barrier.arrived = barrier.bytes = barrier.expected_bytes = 0;
   ++barrier.completed;
   barrier.complete = std::exchange(barrier.arriving, {});
   wake(barrier.waiting);
 }
 
-// A box: 64 lines of 8 chunks of 16 bytes, each at the place that the 128-byte swizzle gives it.
+// A box: lines of 4 or 8 chunks of 16 bytes, each at the place that the swizzle of 64 or 128 bytes gives it.
 void ThreadBlock::box_copy(std::byte* shared, const TensorMap* map, int element, int line, const std::byte* barrier,
                            unsigned blocks) {
   constexpr int kChunk = 8;  // elements
   if (map->address == 0) fail([] { return "copies a box of a matrix that has no map: is it aligned?"; });
-  if (static_cast<std::uint64_t>(shared - shared_memory()) % 1024 != 0)
-    fail([&] { return fmt::format("copies a box to {}, not a multiple of 1,024", describe_address(shared, 1)); });
+  const int chunks = map->box.elements / kChunk;  // of a line
+  const int period = chunks * 16 * 8;
+  if ((shared - shared_memory()) % period != 0)
+    fail([&] { return fmt::format("copies a box to {}, not a multiple of {}", describe_address(shared, 1), period); });
   for (int rank = 0; blocks >> rank != 0; ++rank) {
     if ((blocks >> rank & 1U) == 0) continue;
     std::byte* const to = in_block(shared, rank);
@@ -81,13 +85,13 @@ void ThreadBlock::box_copy(std::byte* shared, const TensorMap* map, int element,
     check_cluster_access(there, 8);
     ArrivalBarrier& state = arrival_barrier(there);
     checker_.write_fenced([&] {
-      for (int i = 0; i < kBoxLines * kBoxElements / kChunk; ++i) {
-        const int row = i / kChunk;
-        const std::int64_t first = element + i % kChunk * kChunk;
+      for (int i = 0; i < map->box.lines * chunks; ++i) {
+        const int row = i / chunks;
+        const std::int64_t first = element + i % chunks * kChunk;
         const bool inside = line + row >= 0 && line + row < map->lines && first >= 0;
         const auto count = static_cast<int>(inside ? std::clamp<std::int64_t>(map->elements - first, 0, kChunk) : 0);
         const auto from = map->address + static_cast<std::uint64_t>((line + row) * map->line_bytes + first * 2);
-        state.copies.push_back({to + row * 128 + ((i % kChunk) ^ (row % kChunk)) * 16,
+        state.copies.push_back({to + (row * chunks + ((i % chunks) ^ (row * chunks / 8 % chunks))) * 16,
                                 reinterpret_cast<const std::byte*>(from), count * 2, 0, running().line,
                                 16 - count * 2});
         const PendingCopy& copy = state.copies.back();
@@ -95,9 +99,19 @@ void ThreadBlock::box_copy(std::byte* shared, const TensorMap* map, int element,
       }
     });
     checker_.release(state.arriving);
-    ++state.boxes;
+    state.bytes += map->box.lines * map->box.elements * 2;
     complete_phase(state);
   }
+}
+
+void ThreadBlock::array_copy(std::byte* shared, const std::byte* global, int bytes, const std::byte* barrier) {
+  ArrivalBarrier& state = arrival_barrier(barrier);
+  check_whole_chunks(shared, global, bytes);
+  checker_.write_fenced([&] { begin_copy(shared, global, static_cast<std::uint32_t>(bytes)); });
+  state.copies.push_back({shared, global, bytes, 0, running().line});
+  checker_.release(state.arriving);
+  state.bytes += bytes;
+  complete_phase(state);
 }
 
 // As the hardware has it: goes on at once when the phase of that parity is the one that was over last.

@@ -31,8 +31,7 @@ ThreadBlock::BulkBarrier& ThreadBlock::bulk_barrier(const void* barrier) {
   return found->second;
 }
 
-void ThreadBlock::bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier) {
-  BulkBarrier& state = bulk_barrier(barrier);
+void ThreadBlock::check_whole_chunks(const std::byte* shared, const std::byte* global, int bytes) {
   const auto size = static_cast<std::uint32_t>(bytes);
   if (((reinterpret_cast<std::uint64_t>(shared) | reinterpret_cast<std::uint64_t>(global) | size) & 15U) != 0 ||
       bytes <= 0 || bytes >= 1 << 20) {
@@ -41,9 +40,14 @@ void ThreadBlock::bulk_copy(std::byte* shared, const std::byte* global, int byte
                          describe_address(global, size), describe_address(shared, size));
     });
   }
+}
+
+void ThreadBlock::bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier) {
+  BulkBarrier& state = bulk_barrier(barrier);
+  check_whole_chunks(shared, global, bytes);
   if (state.copies.size() == state.expected)
     fail([&] { return "one more bulk copy by a barrier whose last copies nobody has awaited"; });
-  begin_copy(shared, global, size);
+  begin_copy(shared, global, static_cast<std::uint32_t>(bytes));
   if (state.copies.empty()) state.starts.clear();
   state.copies.push_back({shared, global, bytes, 0, running().line});
   state.starts.push_back({current_, checker_.clock()});
@@ -85,7 +89,7 @@ void ThreadBlock::check_bulk_copies_have_landed() {
   for (const auto& [at, barrier] : arrival_barriers_) {
     if (barrier.copies.empty()) continue;
     called_in(barrier.copies[0].line);
-    fail([] { return "the block ends before a box has landed: its barrier's phase is not complete"; });
+    fail([] { return "the block ends before a copy has landed: its barrier's phase is not complete"; });
   }
 }
 

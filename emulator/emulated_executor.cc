@@ -170,7 +170,7 @@ Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const
         return invalid_argument(fmt::format("no operand '{}' is bound", argument.name));
       SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t elements, argument.value.evaluate(bindings.variables));
       if (*address % 16 != 0 || *line % 8 != 0) return ArgumentValue(ThreadBlock::TensorMap{});
-      return ArgumentValue(ThreadBlock::TensorMap{*address, *line * 2, elements, bindings.variables.n});
+      return ArgumentValue(ThreadBlock::TensorMap{*address, *line * 2, elements, bindings.variables.n, argument.box});
     }
     case PlanArgument::Kind::kWorkspace:
     case PlanArgument::Kind::kInt32:

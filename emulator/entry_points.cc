@@ -143,6 +143,7 @@ std::vector<EntryPoint> all_entry_points() {
       block_entry<&ThreadBlock::arrive_in_block>("sparsmith_emulator_arrive_in_block"),
       block_entry<&ThreadBlock::arrive_expecting>("sparsmith_emulator_arrive_expecting"),
       block_entry<&ThreadBlock::box_copy>("sparsmith_emulator_box_copy"),
+      block_entry<&ThreadBlock::array_copy>("sparsmith_emulator_array_copy"),
       block_entry<&ThreadBlock::await_arrivals>("sparsmith_emulator_await_arrivals"),
       entry("__ubsan_handle_type_mismatch_v1_abort", &misaligned_pointer),
       entry("sparsmith_emulator_check_alignment", &check_alignment),

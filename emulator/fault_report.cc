@@ -100,7 +100,7 @@ std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint3
   }
   for (const auto& [at, barrier] : arrival_barriers_) {
     for (const PendingCopy& copy : barrier.copies)
-      if (meets(copy)) return fmt::format(" where the box whose copy began in line {} has not landed", copy.line);
+      if (meets(copy)) return fmt::format(" where the copy that began in line {} has not landed", copy.line);
   }
   for (int i = 0; i < thread_numbers(); ++i) {
     for (const PendingCopy& copy : thread_of(i).copies) {

@@ -32,6 +32,7 @@
 #include "emulator/access_checker.h"
 #include "emulator/cpu_kernel_compiler.h"
 #include "emulator/fiber.h"
+#include "runtime/launch_plan.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -92,6 +93,7 @@ class ThreadBlock {
     std::uint32_t a_at;
     std::uint32_t b_at;
     int columns;
+    int line_bytes;  // of operands in shared memory: 64 or 128
     bool bfloat16;
   };
 
@@ -101,7 +103,8 @@ class ThreadBlock {
     std::int64_t line_bytes = 0;
     std::int64_t elements = 0;  // of a line
     std::int64_t lines = 0;
-    std::array<std::uint64_t, 12> unused{};
+    MapBox box;
+    std::array<std::uint64_t, 11> unused{};
   };
 
   int thread_index() const { return index_of(current_); }
@@ -127,7 +130,7 @@ class ThreadBlock {
   void tensor_reads_follow() { checker_.fence_shared_writes(); }
   void warpgroup_begin();
   void warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at, int columns,
-                          bool bfloat16);
+                          int line_bytes, bool bfloat16);
   void warpgroup_commit();
   void warpgroup_wait(int in_flight);
   void atomic_add(float* to, float value);
@@ -141,9 +144,10 @@ class ThreadBlock {
   void arrival_barrier_end(const void* barrier);
   void arrive(const void* barrier);
   void arrive_in_block(const std::byte* barrier, int rank);
-  void arrive_expecting(const void* barrier, int boxes);
+  void arrive_expecting(const void* barrier, int bytes);
   void box_copy(std::byte* shared, const TensorMap* map, int element, int line, const std::byte* barrier,
                 unsigned blocks);
+  void array_copy(std::byte* shared, const std::byte* global, int bytes, const std::byte* barrier);
   void await_arrivals(const void* barrier, unsigned parity);
   [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes);
   // The running thread makes a call in this line of the text. 0: what follows belongs to no call.
@@ -209,15 +213,15 @@ class ThreadBlock {
     std::vector<Start> starts;  // of the last phase's copies, or of the copies in flight
     std::vector<int> waiting;   // threads that wait for copies to start
   };
-  // A barrier whose phases arrivals complete, and boxes that land. A waiting thread is ordered behind the threads that
-  // arrived, or started a box's copy, in the last complete phase.
+  // A barrier whose phases arrivals complete, and copies that land. A waiting thread is ordered behind the threads that
+  // arrived, or started a copy, in the last complete phase.
   struct ArrivalBarrier {
     std::uint32_t completed = 0;  // phases
     int expected = 1;             // arrivals per phase
     int arrived = 0;
-    int expected_boxes = 0;  // in this phase
-    int boxes = 0;
-    std::vector<PendingCopy> copies;   // of these boxes
+    int expected_bytes = 0;  // in this phase
+    int bytes = 0;
+    std::vector<PendingCopy> copies;   // of these bytes
     AccessChecker::Arrivals arriving;  // in this phase
     AccessChecker::Arrivals complete;  // in the previous phase
     std::vector<int> waiting;          // threads
@@ -289,6 +293,7 @@ class ThreadBlock {
   // Prepares a barrier at `barrier`, after a check that the place in shared memory can hold one.
   void make_barrier(const void* barrier);
   BulkBarrier& bulk_barrier(const void* barrier);
+  void check_whole_chunks(const std::byte* shared, const std::byte* global, int bytes);
   void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, std::uint32_t zeros = 0);
   void land(const PendingCopy& copy);
   // Begins the next phase of the barrier if this one is complete.
@@ -311,13 +316,13 @@ class ThreadBlock {
   void add_sparse_product(const std::array<std::uint64_t, kWarp>& fragments);
   void on_lane_exit(int thread);
   void release_warpgroup_barrier(int warpgroup);
-  void check_is_shown(int first, std::uint32_t at, int rows);
+  void check_is_shown(int first, std::uint32_t at, int rows, int line_bytes);
   void start_product(int warp, const std::array<std::uint64_t, kWarp>& operands);
   void complete_products(int warp, std::size_t in_flight);
   static void show_sums(const WarpgroupProduct& product);
   static void hide_sums(WarpgroupProduct& product);
   // 16 elements, of 16 bits each, of row `row` of an operand in shared memory.
-  std::array<float, 16> operand_row(std::uint32_t at, std::size_t row, bool bfloat16);
+  std::array<float, 16> operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands);
   void add_product(int warp, const WarpgroupProduct& product);
   void check_products_are_complete();
 

@@ -39,8 +39,8 @@ void ThreadBlock::release_warpgroup_barrier(int warpgroup) {
 void ThreadBlock::warpgroup_begin() { running_warp().products_begun |= 1U << current_ % kWarp; }
 
 void ThreadBlock::warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at,
-                                     int columns, bool bfloat16) {
-  const WarpgroupOperands operands{d, a, a_at, b_at, columns, bfloat16};
+                                     int columns, int line_bytes, bool bfloat16) {
+  const WarpgroupOperands operands{d, a, a_at, b_at, columns, line_bytes, bfloat16};
   shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
 }
 
@@ -56,9 +56,10 @@ void ThreadBlock::warpgroup_wait(int in_flight) {
 
 // Whether tensor cores see `rows` rows of an operand at `at`, by what the threads of the warpgroup from `first` on
 // wrote before its last barrier, and what was handed to the running one.
-void ThreadBlock::check_is_shown(int first, std::uint32_t at, int rows) {
-  const std::byte* const begin = shared_memory() + at / 128 * 128;
-  const auto bytes = static_cast<std::uint64_t>(rows) * 128;
+void ThreadBlock::check_is_shown(int first, std::uint32_t at, int rows, int line_bytes) {
+  const auto line = static_cast<std::uint32_t>(line_bytes);
+  const std::byte* const begin = shared_memory() + at / line * line;
+  const auto bytes = static_cast<std::uint64_t>(rows) * line;
   for (int i = first; i < first + kWarpgroup; ++i) {
     if (!checker_.unfenced_at_barrier(i, begin, bytes)) continue;
     fail([&] {
@@ -83,8 +84,8 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
     fail([] { return "starts a warpgroup's product that has not been begun"; });
   const int first = warp_number * kWarp / kWarpgroup * kWarpgroup;
   const auto& rows = *reinterpret_cast<const WarpgroupOperands*>(operands[0]);
-  check_is_shown(first, rows.b_at, rows.columns);
-  if (rows.a == nullptr) check_is_shown(first, rows.a_at, 64);
+  check_is_shown(first, rows.b_at, rows.columns, rows.line_bytes);
+  if (rows.a == nullptr) check_is_shown(first, rows.a_at, 64, rows.line_bytes);
   ++warp.products_started;
   WarpgroupProduct product;
   for (std::size_t lane = 0; lane < kWarp; ++lane) {
@@ -92,7 +93,7 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
     if (lane == 0) product.operands = *brought;
     const WarpgroupOperands& same = product.operands;
     if (brought->b_at != same.b_at || brought->a_at != same.a_at || brought->columns != same.columns ||
-        brought->bfloat16 != same.bfloat16)
+        brought->line_bytes != same.line_bytes || brought->bfloat16 != same.bfloat16)
       fail([] { return "lanes start different products of a warpgroup"; });
     product.d[lane] = brought->d;
     if (brought->a != nullptr) std::copy_n(brought->a, 4, product.a[lane].begin());
@@ -141,16 +142,18 @@ void ThreadBlock::complete_products(int warp_number, std::size_t in_flight) {
   checker_.warp_met(warp_number, ~std::uint32_t{0});  // what was read for them has been
 }
 
-// Rows of 128 bytes; the swizzle goes by the address: bits 4 to 6 are changed by bits 7 to 9.
-std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row, bool bfloat16) {
+// The swizzle goes by the address: for rows of 128 bytes, bits 4 to 6 are changed by bits 7 to 9; for rows of 64 bytes
+// bits 4 and 5 by bits 7 and 8.
+std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands) {
+  const auto line = static_cast<std::uint64_t>(operands.line_bytes);
   std::array<float, 16> values;
   for (std::size_t chunk = 0; chunk < 2; ++chunk) {
-    const std::uint64_t place = at + row * 128 + chunk * 16;
-    const std::byte* const from = shared_memory() + (place ^ (place >> 7 & 7U) << 4);
+    const std::uint64_t place = at + row * line + chunk * 16;
+    const std::byte* const from = shared_memory() + (place ^ (place >> 7 & (line / 16 - 1)) << 4);
     checker_.access<AccessKind::kRead, 16>(from);
     std::array<std::uint16_t, 8> bits;
     std::memcpy(bits.data(), from, sizeof(bits));
-    for (std::size_t k = 0; k < 8; ++k) values[chunk * 8 + k] = half_value(bits[k], bfloat16);
+    for (std::size_t k = 0; k < 8; ++k) values[chunk * 8 + k] = half_value(bits[k], operands.bfloat16);
   }
   return values;
 }
@@ -161,7 +164,8 @@ void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
   std::array<std::array<float, 16>, 16> a;
   if (product.operands.a == nullptr) {
     const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
-    for (std::size_t row = 0; row < 16; ++row) a[row] = operand_row(product.operands.a_at, first + row, bfloat16);
+    for (std::size_t row = 0; row < 16; ++row)
+      a[row] = operand_row(product.operands.a_at, first + row, product.operands);
   } else {
     for (std::size_t lane = 0; lane < kWarp; ++lane) {
       for (std::size_t i = 0; i < 8; ++i)
@@ -170,7 +174,7 @@ void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
     }
   }
   for (std::size_t column = 0; column < static_cast<std::size_t>(product.operands.columns); ++column) {
-    const std::array<float, 16> b = operand_row(product.operands.b_at, column, bfloat16);
+    const std::array<float, 16> b = operand_row(product.operands.b_at, column, product.operands);
     for (std::size_t row = 0; row < 16; ++row) {
       float& sum = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
       for (std::size_t k = 0; k < 16; ++k) sum += a[row][k] * b[k];

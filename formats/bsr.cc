@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <numeric>
 
 #include "base/ceil_div.h"
@@ -15,34 +15,35 @@
 namespace sparsmith {
 namespace {
 
-using bsr::kBlockColumns;
-using bsr::kTileElements;
-using bsr::kTileRows;
-
-// How a weight is cut into blocks.
+// How a weight is cut into blocks, and where the elements of a block lie: [row][column].
 struct Grid {
   Grid(const BsrPacking& packing, std::int64_t weight_rows, std::int64_t weight_cols)
-      : tile_rows(std::int64_t{kTileRows} * packing.tiles),
-        rows(ceil_div(weight_rows, tile_rows)),
-        columns(ceil_div(weight_cols, kBlockColumns)),
-        elements(tile_rows * kBlockColumns) {}
+      : block_rows(packing.rows()),
+        block_columns(packing.columns()),
+        rows(ceil_div(weight_rows, block_rows)),
+        columns(ceil_div(weight_cols, block_columns)),
+        elements(block_rows * block_columns) {
+    for (int row = 0; row < block_rows; ++row) {
+      for (int column = 0; column < block_columns; ++column) {
+        const int place = packing.line > 0 ? bsr::line_index(packing.line, row, column)
+                                           : row / bsr::kTileRows * bsr::kTileElements +
+                                                 bsr::element_index(row % bsr::kTileRows, column);
+        places.push_back(static_cast<std::uint16_t>(place));
+      }
+    }
+  }
 
-  std::int64_t tile_rows;  // of a block
-  std::int64_t rows;       // of blocks
+  std::int64_t block_rows;     // of a block
+  std::int64_t block_columns;  // of a block
+  std::int64_t rows;           // of blocks
   std::int64_t columns;
   std::int64_t elements;  // of a block
+  std::vector<std::uint16_t> places;
 };
 
-// Where the elements of each row of a tile lie.
-constexpr auto kPlaces = [] {
-  std::array<std::array<std::uint16_t, kBlockColumns>, kTileRows> places{};
-  for (int row = 0; row < kTileRows; ++row)
-    for (int column = 0; column < kBlockColumns; ++column)
-      places[row][column] = static_cast<std::uint16_t>(bsr::element_index(row, column));
-  return places;
-}();
-
 std::optional<BsrPacking> packing_named(std::string_view name) {
+  for (const int line : {32, 64})
+    if (const BsrPacking packing{.tiles = bsr::kLineRows / 16, .line = line}; packing.name() == name) return packing;
   for (const int tiles : {1, 2, 4})
     for (const bool all : {false, true})
       if (const BsrPacking packing{tiles, all}; packing.name() == name) return packing;
@@ -56,10 +57,11 @@ Status check(const BsrPacking& packing, std::int64_t rows, std::int64_t cols, Da
 }
 
 // The columns of the blocks of a row of blocks, in ascending order.
-std::vector<std::uint32_t> columns_of(const CsrMatrix& matrix, std::int64_t first_row, std::int64_t end_row) {
+std::vector<std::uint32_t> columns_of(const CsrMatrix& matrix, std::int64_t first_row, std::int64_t end_row,
+                                      std::int64_t block_columns) {
   std::vector<std::uint32_t> columns;
   for (std::int64_t i = matrix.row_offsets[first_row]; i < matrix.row_offsets[end_row]; ++i) {
-    const std::uint32_t column = matrix.column_indices[i] / kBlockColumns;
+    const std::uint32_t column = matrix.column_indices[i] / static_cast<std::uint32_t>(block_columns);
     if (columns.empty() || columns.back() != column) columns.push_back(column);
   }
   std::ranges::sort(columns);
@@ -67,12 +69,45 @@ std::vector<std::uint32_t> columns_of(const CsrMatrix& matrix, std::int64_t firs
   return columns;
 }
 
+// Pairs of rows of blocks that have many columns in common, the longest first. Partners are sought among rows of about
+// the same length, so that the work is linear in the rows.
+std::vector<std::uint32_t> order_in_pairs(const std::vector<std::vector<std::uint32_t>>& columns,
+                                          std::int64_t column_count) {
+  constexpr std::size_t kPartners = 64;
+  const std::int64_t words = ceil_div(column_count, std::int64_t{64});
+  std::vector<std::uint64_t> bits(columns.size() * words);
+  for (std::size_t row = 0; row < columns.size(); ++row)
+    for (const std::uint32_t column : columns[row]) bits[row * words + column / 64] |= std::uint64_t{1} << column % 64;
+  const auto common = [&](std::uint32_t a, std::uint32_t b) {
+    int count = 0;
+    for (std::int64_t i = 0; i < words; ++i) count += std::popcount(bits[a * words + i] & bits[b * words + i]);
+    return count;
+  };
+  std::vector<std::uint32_t> rows(columns.size());
+  std::iota(rows.begin(), rows.end(), 0U);
+  std::ranges::stable_sort(rows, std::greater(), [&](std::uint32_t row) { return columns[row].size(); });
+
+  std::vector<std::uint32_t> order;
+  std::vector<std::uint32_t> open;  // the next rows without a partner
+  for (auto next = rows.begin(); next != rows.end() || !open.empty();) {
+    while (open.size() <= kPartners && next != rows.end()) open.push_back(*next++);
+    const std::uint32_t row = open.front();
+    open.erase(open.begin());
+    order.push_back(row);
+    if (open.empty()) break;
+    const auto partner = std::ranges::max_element(open, {}, [&](std::uint32_t other) { return common(row, other); });
+    order.push_back(*partner);
+    open.erase(partner);
+  }
+  return order;
+}
+
 Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType type, PackedWeight& packed) {
   const Grid grid(packing, matrix.rows, matrix.cols);
-  const auto first_row = [&](std::int64_t row) { return std::min(matrix.rows, row * grid.tile_rows); };
+  const auto first_row = [&](std::int64_t row) { return std::min(matrix.rows, row * grid.block_rows); };
   std::vector<std::vector<std::uint32_t>> columns(grid.rows);  // of a row's blocks
   const auto find_columns = [&](std::int64_t row) {
-    columns[row] = columns_of(matrix, first_row(row), first_row(row + 1));
+    columns[row] = columns_of(matrix, first_row(row), first_row(row + 1), grid.block_columns);
     if (!packing.all) return;
     columns[row].resize(grid.columns);
     std::iota(columns[row].begin(), columns[row].end(), 0U);
@@ -95,9 +130,9 @@ Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType 
       std::int64_t block = 0;  // columns ascend in a row, too
       for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
         const std::uint32_t column = matrix.column_indices[i];
-        while (columns[block_row][block] < column / kBlockColumns) ++block;
-        values[block * grid.elements + in_block / kTileRows * kTileElements +
-               kPlaces[in_block % kTileRows][column % kBlockColumns]] = half_bits(matrix.values[i], type);
+        while (columns[block_row][block] < column / grid.block_columns) ++block;
+        values[block * grid.elements + grid.places[in_block * grid.block_columns + column % grid.block_columns]] =
+            half_bits(matrix.values[i], type);
       }
     }
   };
@@ -106,6 +141,8 @@ Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType 
   packed.arrays.push_back(std::move(blocks));
   packed.arrays.push_back(array_of("row_blocks", DataType::kUint32, firsts));
   packed.arrays.push_back(array_of("block_columns", DataType::kUint32, block_columns));
+  if (packing.line > 0)
+    packed.arrays.push_back(array_of("row_order", DataType::kUint32, order_in_pairs(columns, grid.columns)));
   return {};
 }
 
@@ -120,12 +157,22 @@ class BsrReader : public PackedReader {
     values_ = parts.array<std::uint16_t>("blocks", view.value_type, stored_ * grid_.elements);
     row_blocks_ = parts.array<std::uint32_t>("row_blocks", DataType::kUint32, packing.all ? 0 : grid_.rows + 1);
     block_columns_ = parts.array<std::uint32_t>("block_columns", DataType::kUint32, packing.all ? 0 : stored_);
+    if (packing.line > 0) row_order_ = parts.array<std::uint32_t>("row_order", DataType::kUint32, grid_.rows);
   }
 
   Status check_bounds(int threads) override {
     if (packing_.all) return {};
     if (row_blocks_[0] != 0 || row_blocks_[grid_.rows] != stored_)
       return invalid_input(fmt::format("row_blocks does not share out {} blocks", stored_));
+    if (packing_.line > 0) {
+      std::vector<bool> seen(grid_.rows);
+      for (std::int64_t i = 0; i < grid_.rows; ++i) {
+        const std::int64_t row = row_order_[i];
+        if (row >= grid_.rows || seen[row])
+          return invalid_input(fmt::format("row_order: {} is no place of one row", i));
+        seen[row] = true;
+      }
+    }
     return check_each(grid_.rows, 1024, threads, [&](std::int64_t row) -> Status {
       const std::int64_t last = row_blocks_[row + 1];
       if (row_blocks_[row] > last || last > stored_)
@@ -144,34 +191,32 @@ class BsrReader : public PackedReader {
   std::int64_t units() const override { return grid_.rows; }
 
   Status read(std::int64_t unit, UnitRows& rows) const override {
-    rows.begin(unit, grid_.tile_rows);
+    rows.begin(unit, grid_.block_rows);
     const std::int64_t first = packing_.all ? unit * grid_.columns : row_blocks_[unit];
     const std::int64_t end = packing_.all ? first + grid_.columns : row_blocks_[unit + 1];
     for (std::int64_t block = first; block < end; ++block) {
       const std::int64_t column = packing_.all ? block - first : block_columns_[block];
-      std::int64_t nonzeros = 0;
-      for (std::int64_t tile = 0; tile < packing_.tiles; ++tile)
-        nonzeros += read_tile(block * packing_.tiles + tile, tile * kTileRows,
-                              static_cast<std::uint32_t>(column * kBlockColumns), rows);
+      const std::int64_t nonzeros = read_block(block, static_cast<std::uint32_t>(column * grid_.block_columns), rows);
       if (nonzeros == 0 && !packing_.all) return invalid_input(fmt::format("block {} holds nothing", block));
     }
-    return rows.store_from(unit * grid_.tile_rows);
+    return rows.store_from(unit * grid_.block_rows);
   }
 
  private:
   // Returns the number of nonzeros.
-  std::int64_t read_tile(std::int64_t tile, std::int64_t first_row, std::uint32_t first_column, UnitRows& rows) const {
-    const Elements<std::uint16_t> values(values_.bytes().subspan(tile * kTileElements * 2));
+  std::int64_t read_block(std::int64_t block, std::uint32_t first_column, UnitRows& rows) const {
+    const Elements<std::uint16_t> values(values_.bytes().subspan(block * grid_.elements * 2));
     std::int64_t nonzeros = 0;
-    for (std::size_t row = 0; row < kTileRows; ++row) {
-      UnitRows::Entry* const begin = rows.room(first_row + row, kBlockColumns);
+    for (std::int64_t row = 0; row < grid_.block_rows; ++row) {
+      const std::uint16_t* const places = grid_.places.data() + row * grid_.block_columns;
+      UnitRows::Entry* const begin = rows.room(row, grid_.block_columns);
       UnitRows::Entry* to = begin;
-      for (std::uint32_t column = 0; column < kBlockColumns; ++column) {
-        const std::uint16_t bits = values[kPlaces[row][column]];
+      for (std::uint32_t column = 0; column < grid_.block_columns; ++column) {
+        const std::uint16_t bits = values[places[column]];
         *to = {first_column + column, bits};
         to += bits != bsr::kNothing ? 1 : 0;
       }
-      rows.take(first_row + row, to);
+      rows.take(row, to);
       nonzeros += to - begin;
     }
     return nonzeros;
@@ -181,12 +226,15 @@ class BsrReader : public PackedReader {
   const Grid grid_;
   std::int64_t stored_ = 0;  // blocks
   Elements<std::uint16_t> values_;
-  Elements<std::uint32_t> row_blocks_, block_columns_;
+  Elements<std::uint32_t> row_blocks_, block_columns_, row_order_;
 };
 
 }  // namespace
 
-std::string BsrPacking::name() const { return fmt::format("bsr_r{}_{}", tiles, all ? "all" : "listed"); }
+std::string BsrPacking::name() const {
+  if (line > 0) return fmt::format("bsr_lines{}", line);
+  return fmt::format("bsr_r{}_{}", tiles, all ? "all" : "listed");
+}
 
 PackedFormat bsr_format() {
   return format_of<BsrReader, packing_named, pack_weight, 1, check>(

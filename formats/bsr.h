@@ -1,5 +1,5 @@
-// The bsr format (bsr_layout.h): blocks of 16 R x 32 elements that hold a nonzero are stored whole. For weights that
-// were pruned in blocks, and for weights so small that indices cost more time than zeros.
+// The bsr format (bsr_layout.h): blocks that hold a nonzero are stored whole. For weights that were pruned in blocks,
+// and for weights so small that indices cost more time than zeros.
 #pragma once
 
 #include <string>
@@ -10,10 +10,13 @@ namespace sparsmith {
 // than 2^31 blocks.
 //   facts: "block_rows", "block_columns" (per row of blocks), "blocks" (stored).
 struct BsrPacking {
-  int tiles = 1;     // tiles of 16 rows, stacked in a block: 1, 2 or 4
+  int tiles = 1;     // tiles of 16 rows, stacked in a block of 32 columns: 1, 2 or 4
   bool all = false;  // store every block
+  int line = 0;      // 32 or 64: blocks of 64 rows are lines of so many columns; tiles = 4, listed
 
-  // "bsr_r1_all", "bsr_r2_listed"
+  int rows() const { return 16 * tiles; }  // of a block
+  int columns() const { return line > 0 ? line : 32; }
+  // "bsr_r1_all", "bsr_r2_listed", "bsr_lines64"
   std::string name() const;
 };
 

@@ -1,14 +1,20 @@
 // The bsr format, for the packer and the kernels. Freestanding: includes nothing.
 //
-// Block compressed sparse row: a weight is cut into blocks of 16 R rows and 32 columns. Blocks that hold a nonzero are
-// stored whole. R is a parameter of the packing. `all` packings store every block, so that kernels look nothing up.
-// Rows and columns beyond the weight hold nothing.
+// Block compressed sparse row: a weight is cut into blocks of 16 R rows and 32 columns, or of 64 rows
+// and 32 or 64 columns. Blocks that hold
+// a nonzero are stored whole. R is a parameter of the packing. `all` packings store every block, so that kernels look
+// nothing up. Rows and columns beyond the weight hold nothing. An element that the weight does not hold is kNothing,
+// -0; a -0 of the weight is stored as 0.
 //
-//   blocks         fp16 or bf16 [blocks][R][2][32][8]: ordered by row of blocks, then by column. A block has R tiles of
-//                  16 x 32, a tile two fragments, a fragment 8 values of each lane. An element that the weight does
-//                  not hold is kNothing, -0; a -0 of the weight is stored as 0
+//   blocks         fp16 or bf16, ordered by row of blocks, then by column.
+//                  [blocks][R][2][32][8]: a block has R tiles of 16 x 32, a tile two fragments, a fragment 8 values
+//                  of each lane. Or, in `lines` packings, [blocks][64][columns]: a line of 128 or 64 bytes for each
+//                  row, 16-byte chunk h of row r at h ^ (r % 8) or h ^ (r / 2 % 4), as wgmma reads it from shared
+//                  memory
 //   row_blocks     uint32[block rows + 1]: where the blocks of each row begin. Empty in `all` packings
 //   block_columns  uint32[blocks]: the column of a block, in blocks. Empty in `all` packings
+//   row_order      uint32[block rows], in `lines` packings: the rows of blocks in the order of kernels, those with the
+//                  most blocks first. Rows 2 i and 2 i + 1 of the order have many columns in common
 //
 // The lanes of a warp hold a tile as the A operands of two mma.m16n8k16. Value a of lane 4 g + t in fragment q lies in
 // register a / 2, half a % 2. It is the element at
@@ -32,6 +38,13 @@ constexpr int element_index(int row, int column) {
   const int lane = 4 * (row % 8) + column / 8;
   const int value = 4 * (column / 2 % 2) + 2 * (row / 8) + column % 2;
   return (column / 4 % 2 * kLanes + lane) * 8 + value;
+}
+
+// The same in a block of lines of so many columns.
+constexpr int kLineRows = 64;
+constexpr int line_index(int columns, int row, int column) {
+  const int chunks = columns / 8;
+  return row * columns + ((column / 8) ^ (row * chunks / 8 % chunks)) * 8 + column % 8;
 }
 
 }  // namespace sparsmith::bsr

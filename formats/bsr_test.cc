@@ -11,7 +11,10 @@
 namespace sparsmith::test {
 namespace {
 
-BsrPacking draw_packing(Random& random) { return {1 << random() % 3, random() % 2 == 0}; }
+BsrPacking draw_packing(Random& random) {
+  if (random() % 3 == 0) return {.tiles = 4, .line = random() % 2 == 0 ? 32 : 64};
+  return {1 << random() % 3, random() % 2 == 0};
+}
 
 TEST(BsrTest, EveryElementOfATileHasItsPlaceInAFragment) {
   std::set<int> seen;
@@ -29,6 +32,45 @@ TEST(BsrTest, EveryElementOfATileHasItsPlaceInAFragment) {
   }
   EXPECT_EQ(seen.size(), static_cast<std::size_t>(bsr::kTileElements));
   EXPECT_EQ(*seen.rbegin(), bsr::kTileElements - 1);
+}
+
+// Tensor cores find chunk h of row r at its address, whose bits 4 and up are changed by bits 7 and up.
+TEST(BsrTest, EveryElementOfABlockOfLinesHasItsPlace) {
+  for (const int columns : {32, 64}) {
+    std::set<int> seen;
+    for (int row = 0; row < bsr::kLineRows; ++row) {
+      for (int column = 0; column < columns; ++column) {
+        const int index = bsr::line_index(columns, row, column);
+        seen.insert(index);
+        const int plain = (row * columns + column) * 2;
+        EXPECT_EQ(index * 2, plain ^ (plain / 128 % (columns / 8)) * 16);
+      }
+    }
+    EXPECT_EQ(seen.size(), static_cast<std::size_t>(bsr::kLineRows * columns));
+    EXPECT_EQ(*seen.rbegin(), bsr::kLineRows * columns - 1);
+  }
+}
+
+// Rows of blocks 0 and 2 have the same columns, 1 and 3 others, row 4 most of all.
+TEST(BsrTest, RowsOfBlocksStandBesideThoseWithTheSameColumns) {
+  CsrMatrix matrix;
+  matrix.rows = 5 * 64;
+  matrix.cols = 10 * 64;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const std::int64_t block_row = row / 64;
+    for (std::uint32_t block = 0; block < 10; ++block) {
+      if (row % 64 != 7 || (block_row < 4 && block % 2 != block_row % 2)) continue;
+      matrix.column_indices.push_back(block * 64 + 5);
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  const auto packed = pack_bsr(matrix, {.tiles = 4, .line = 64}, DataType::kFloat16);
+  ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+  const auto order = packed->array("row_order")->as<std::uint32_t>();
+  EXPECT_EQ(std::vector(order.begin(), order.end()), (std::vector<std::uint32_t>{4, 0, 1, 3, 2}));
+  EXPECT_EQ(packed->array("blocks")->bytes.size(), 30U * 8192);
+  EXPECT_EQ(packed->packing, "bsr_lines64");
 }
 
 TEST(BsrTest, UnpackingGivesTheMatrixBack) {

@@ -182,6 +182,8 @@ void follow_bsr(Addresses& weight) {
       weight.inside(weight.at<std::uint32_t>("block_columns", block), weight.fact("block_columns"),
                     "column of a block");
     }
+    if (weight.packing().starts_with("bsr_lines"))
+      weight.inside(weight.at<std::uint32_t>("row_order", row), weight.fact("block_rows"), "row of blocks");
   }
 }
 

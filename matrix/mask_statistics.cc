@@ -12,7 +12,7 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::int64_t kBandRows = 32;       // of the largest block
+constexpr std::int64_t kBandRows = 64;       // of the largest block
 constexpr int kPlanes = 8;                   // bits of a column's counter
 constexpr std::int64_t kMaxPlaneRows = 255;  // what they can count
 constexpr std::size_t kLevels = SparsityStatistics::kBlockSizes.size();
@@ -20,7 +20,7 @@ constexpr std::size_t kLevels = SparsityStatistics::kBlockSizes.size();
 // Groups of 4 << level bits that hold a set bit.
 std::int64_t touched_groups(std::uint64_t word, std::size_t level) {
   constexpr std::array<std::uint64_t, kLevels> kFirstBits = {0x1111111111111111, 0x0101010101010101, 0x0001000100010001,
-                                                             0x0000000100000001};
+                                                             0x0000000100000001, 1};
   word |= word >> 1;
   word |= word >> 2;
   for (std::size_t i = 0; i < level; ++i) word |= word >> (4 << i);

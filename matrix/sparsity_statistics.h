@@ -28,9 +28,9 @@ struct SparsityStatistics {
   double column_cov = 0;
   double empty_column_fraction = 0;
 
-  static constexpr std::array<int, 4> kBlockSizes = {4, 8, 16, 32};
-  std::array<double, 4> block_fill{};     // nnz / (touched blocks * b * b); 0 without nonzeros
-  std::array<double, 4> block_touched{};  // share of blocks that hold a nonzero
+  static constexpr std::array<int, 5> kBlockSizes = {4, 8, 16, 32, 64};
+  std::array<double, 5> block_fill{};     // nnz / (touched blocks * b * b); 0 without nonzeros
+  std::array<double, 5> block_touched{};  // share of blocks that hold a nonzero
   double two_four_legal = 0;              // share of aligned 1 x 4 groups, ceil(K / 4) a row, with at most two nonzeros
 
   // Row lengths: histogram[0] counts empty rows, histogram[i] counts rows of length [2^(i-1), 2^i).
@@ -40,7 +40,7 @@ struct SparsityStatistics {
 
   // The size of the weight in some formats, with `value_bytes` per value.
   struct FormatBytes {
-    std::string format;  // "dense", "csr_u32", "csr_u16" (K <= 65,536), "bitmap", "bsr4" ... "bsr32", "two_four" (when
+    std::string format;  // "dense", "csr_u32", "csr_u16" (K <= 65,536), "bitmap", "bsr4" ... "bsr64", "two_four" (when
                          // every group is legal)
     std::int64_t bytes = 0;
   };
@@ -70,7 +70,7 @@ struct PatternCounts {
 SparsityStatistics statistics_of(PatternCounts counts);
 
 // The statistics as one JSON object: name, M, K, nnz, sparsity, row_mean, row_cov, row_max_over_mean, empty_row_frac,
-// col_cov, empty_col_frac, row_min, row_max, b4_fill ... b32_fill, b4_nzb ... b32_nzb (block_touched), n24_ok_frac,
+// col_cov, empty_col_frac, row_min, row_max, b4_fill ... b64_fill, b4_nzb ... b64_nzb (block_touched), n24_ok_frac,
 // dtype, row_length_histogram, and bytes (an object: format -> bytes with values of the source's type).
 std::string to_json(const SparsityStatistics& statistics, const std::string& name);
 

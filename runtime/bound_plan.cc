@@ -37,7 +37,7 @@ Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
 
 // The map of a token-major operand (PlanArgument::Kind::kTensorMap).
 Status encode_tensor_map(const CudaDriver& driver, const std::string& name, const IntegerExpression& value,
-                         const LaunchBindings& bindings, CUtensorMap& map) {
+                         const MapBox& copied, const LaunchBindings& bindings, CUtensorMap& map) {
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t elements, value.evaluate(bindings.variables));
   const DeviceAddress* address = bindings.operands.find(name);
   const std::int64_t* line = bindings.variables.strides.find(name);
@@ -47,11 +47,13 @@ Status encode_tensor_map(const CudaDriver& driver, const std::string& name, cons
   if (bindings.variables.n == 0 || *address % 16 != 0 || *line % 8 != 0) return {};
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(elements), static_cast<cuuint64_t>(bindings.variables.n)};
   const cuuint64_t line_bytes[1] = {static_cast<cuuint64_t>(*line) * 2};
-  const cuuint32_t box[2] = {kBoxElements, kBoxLines};
+  const cuuint32_t box[2] = {static_cast<cuuint32_t>(copied.elements), static_cast<cuuint32_t>(copied.lines)};
+  const bool narrow = copied.elements < 64;
   const cuuint32_t every[2] = {1, 1};
   return driver.check(
       driver.TensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, reinterpret_cast<void*>(*address), sizes,
-                                  line_bytes, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                  line_bytes, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                  narrow ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
       "describing operand " + name);
 }
@@ -105,7 +107,7 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       SPARSMITH_RETURN_IF_ERROR(check_arguments(plan_step, step.kernel->parameters()));
     }
     for (const PlanArgument& plan_argument : plan_step.arguments) {
-      Argument argument{plan_argument.kind, 0, plan_argument.name, {}};
+      Argument argument{plan_argument.kind, 0, plan_argument.name, {}, plan_argument.box};
       SPARSMITH_ASSIGN_OR_RETURN(argument.value, plan_argument.value.with_facts(facts));
       if (argument.kind == PlanArgument::Kind::kPacked) {
         Result<DeviceAddress> address = names.packed(plan_argument.name);
@@ -213,7 +215,7 @@ Status BoundPlan::prepare(const CudaDriver* driver, const Step& step, const Laun
     if (argument.kind == PlanArgument::Kind::kTensorMap) {
       if (driver == nullptr) continue;
       CUtensorMap& map = launch.maps[maps++];
-      SPARSMITH_RETURN_IF_ERROR(encode_tensor_map(*driver, argument.name, argument.value, bindings, map));
+      SPARSMITH_RETURN_IF_ERROR(encode_tensor_map(*driver, argument.name, argument.value, argument.box, bindings, map));
       continue;
     }
     SPARSMITH_ASSIGN_OR_RETURN(launch.values[i], value_of(argument, bindings, workspace));

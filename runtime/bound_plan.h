@@ -54,6 +54,7 @@ class BoundPlan {
     DeviceAddress packed = 0;
     std::string name;  // name of an operand or a scalar
     IntegerExpression value;
+    MapBox box;
   };
   struct Step {
     PlanStep plan;  // sizes and attributes; the arguments are in `arguments`

@@ -41,7 +41,8 @@ TEST_F(ForgedTunedFileTest, RefusesPlansThatDoNotFitTheirKernels) {
   refuses([](LaunchPlan& p) { p.steps[1].grid[0] = IntegerExpression::of("ld.z"); }, "z has no value");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[0] = {Kind::kInt32, "", 0}; }, "argument 0 has 4 bytes");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[10] = {Kind::kInt64, "", 0}; }, "argument 10 has 8 bytes");
-  refuses([](LaunchPlan& p) { p.steps[1].arguments[0] = tensor_map("x", 1 << 20); }, "only token-major X of 16 bits");
+  refuses([](LaunchPlan& p) { p.steps[1].arguments[0] = tensor_map("x", 1 << 20, {}); },
+          "only token-major X of 16 bits");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[6].value = INT64_MAX; }, "beyond 32 bits");
   refuses([&](LaunchPlan& p) { p.steps[0].arguments[0].value = formula("n * 16 + 1"); }, "an argument is byte 17");
   refuses([](LaunchPlan& p) { p.steps[0].arguments[0].value = -1; }, "an argument is byte -1");

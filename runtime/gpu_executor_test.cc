@@ -376,7 +376,7 @@ TEST_F(GpuExecutorTest, DescribesOperandsToTheDriver) {
   load("mapped", 1024, {8, kTensorMapBytes, 4});
   PlanStep step;
   step.kernel = "mapped";
-  step.arguments = {operand("x"), tensor_map("x", 70), {Kind::kInt32, "", 7}};
+  step.arguments = {operand("x"), tensor_map("x", 70, {}), {Kind::kInt32, "", 7}};
   LaunchBindings bindings;
   bindings.variables = {.n = 5, .strides = {{"x", 72}}};
   const auto run_at = [&](DeviceAddress address) {

@@ -72,6 +72,19 @@ void sizes_field(auto& f, const char* key, std::array<IntegerExpression, 3>& siz
   });
 }
 
+void box_field(auto& f, MapBox& box) {
+  const auto write = [](const MapBox& from) { return OrderedJson::array({from.lines, from.elements}); };
+  f.value("box", box, write, [](const Json& json) -> Result<MapBox> {
+    if (!json.is_array() || json.size() != 2 || !json[0].is_number_unsigned() || !json[1].is_number_unsigned())
+      return invalid_input("is not an array of lines and elements");
+    const auto lines = json[0].get<std::uint64_t>();
+    const auto elements = json[1].get<std::uint64_t>();
+    if (lines == 0 || lines > 256 || lines % 8 != 0 || (elements != 32 && elements != 64))
+      return invalid_input(fmt::format("of {} lines of {} elements: not 8, 16, ... 256 of 32 or 64", lines, elements));
+    return MapBox{static_cast<int>(lines), static_cast<int>(elements)};
+  });
+}
+
 // A name of letters, digits, underscores and the characters in `also`: for packed arrays '.', '-' and '/'.
 void name_field(auto& f, const char* key, std::string& name, std::string_view also) {
   const auto same = [](const std::string& text) { return text; };
@@ -100,6 +113,7 @@ void fields(auto& f, PlanArgument& argument) {
   text_field(f, "kind", argument, name_of, parse, "is not a kind of argument");
   if (has_name(argument.kind) && !is_old) name_field(f, "name", argument.name, ".-/");
   if (has_value(argument.kind)) expression_field(f, "value", argument.value);
+  if (argument.kind == Kind::kTensorMap && f.has("box", argument.box != MapBox())) box_field(f, argument.box);
 }
 
 void fields(auto& f, PlanStep& step) {
@@ -166,8 +180,8 @@ PlanArgument packed_array(std::string name) { return {Kind::kPacked, std::move(n
 PlanArgument operand(std::string name) { return {Kind::kOperand, std::move(name), 0}; }
 PlanArgument workspace(std::string_view offset) { return {Kind::kWorkspace, "", IntegerExpression::of(offset)}; }
 PlanArgument scalar(std::string name) { return {Kind::kScalar, std::move(name), 0}; }
-PlanArgument tensor_map(std::string name, std::int64_t elements) {
-  return {Kind::kTensorMap, std::move(name), elements};
+PlanArgument tensor_map(std::string name, std::int64_t elements, MapBox box) {
+  return {Kind::kTensorMap, std::move(name), elements, box};
 }
 PlanArgument null_pointer() { return {Kind::kInt64, "", 0}; }
 

@@ -16,6 +16,13 @@
 
 namespace sparsmith {
 
+// What a copy by a tensor map brings.
+struct MapBox {
+  int lines = 64;     // a multiple of 8 up to 256
+  int elements = 64;  // of a line: 32 or 64
+  bool operator==(const MapBox&) const = default;
+};
+
 // One kernel argument, in the order of the kernel's parameters.
 struct PlanArgument {
   enum class Kind : std::uint8_t {
@@ -25,18 +32,17 @@ struct PlanArgument {
     kInt32,      // `value` as int
     kInt64,      // `value` as long long
     kScalar,     // the number `name` of the epilogue as float: "alpha", "beta"
-    kTensorMap,  // the operand `name`, n lines of `value` elements of 16 bits, in boxes of kBoxLines x kBoxElements,
-                 // for the tensor memory accelerator: 128-byte swizzle, 0 outside. All 0 if the operand is not aligned
+    kTensorMap,  // the operand `name`, n lines of `value` elements of 16 bits, in boxes, for the tensor memory
+                 // accelerator: as wide a swizzle as a box has lines, 0 outside. All 0 if the operand is not aligned
   };
   Kind kind = Kind::kInt32;
   std::string name;
   IntegerExpression value;
+  MapBox box = {};  // of a tensor map
   bool operator==(const PlanArgument&) const = default;
 };
 
 inline constexpr int kTensorMapBytes = 128;
-inline constexpr int kBoxLines = 64;
-inline constexpr int kBoxElements = 64;
 
 struct PlanStep {
   enum class Kind : std::uint8_t {
@@ -89,7 +95,7 @@ PlanArgument packed_array(std::string name);
 PlanArgument operand(std::string name);
 PlanArgument workspace(std::string_view offset = "0");  // `offset`: a formula, in bytes
 PlanArgument scalar(std::string name);
-PlanArgument tensor_map(std::string name, std::int64_t elements);
+PlanArgument tensor_map(std::string name, std::int64_t elements, MapBox box);
 PlanArgument null_pointer();
 
 inline constexpr int kProgrammaticFrom = 90;  // the lowest compute capability with programmatic launches

@@ -84,10 +84,24 @@ TEST(LaunchPlan, ReadsArgumentsAsFilesBeforeVersion4NameThem) {
 TEST(LaunchPlan, TensorMapsSurviveJson) {
   LaunchPlan plan;
   plan.steps.emplace_back().kernel = "k";
-  plan.steps[0].arguments = {tensor_map("x", 72), operand("x")};
+  plan.steps[0].arguments = {tensor_map("x", 72, {}), operand("x"), tensor_map("x", 72, {128, 32})};
   const std::string json = to_json(plan);
   EXPECT_NE(json.find(R"({"kind":"tensor_map","name":"x","value":72})"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("value":72,"box":[128,32]})"), std::string::npos) << json;
   EXPECT_EQ(*launch_plan_from_json(json), plan);
+}
+
+TEST(LaunchPlan, BoxesThatTheAcceleratorDoesNotBringAreRefused) {
+  LaunchPlan plan;
+  plan.steps.emplace_back().kernel = "k";
+  plan.steps[0].arguments = {tensor_map("x", 72, {128, 32})};
+  const std::string json = to_json(plan);
+  for (const char* box :
+       {"[128,33]", "[0,32]", "[264,64]", "[12,64]", "[-8,64]", "[8.5,64]", "[64]", "64", "[8,8,8]"}) {
+    std::string changed = json;
+    changed.replace(changed.find("[128,32]"), 8, box);
+    EXPECT_EQ(launch_plan_from_json(changed).status().code(), StatusCode::kInvalidInput) << box;
+  }
 }
 
 TEST(LaunchPlan, MatmulStepsSurviveJson) {

@@ -53,7 +53,7 @@ void add_covering(const Family& tested, std::map<std::string, KernelSource>& sou
                   std::map<std::string, PlanStep>& steps) {
   const std::vector<KernelCase> drawn = draw_cases(tested, kSeed, 90, 2);
   std::map<std::string, std::set<std::int64_t>> seen;
-  for (const KernelCase* each : covering(drawn, 8)) {
+  for (const KernelCase* each : covering(drawn, 4)) {
     for (const auto& [parameter, value] : each->config.values) seen[parameter].insert(value);
     PackedWeight packed;
     const auto candidate = generate_case(*each, packed);

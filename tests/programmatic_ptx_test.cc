@@ -57,7 +57,7 @@ std::map<std::string, KernelSource> some_kernels() {
   EXPECT_TRUE(std::ranges::any_of(kinds, [](const auto& each) { return each.first.starts_with("unpack_scatter"); }));
   for (const char* kind :
        {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized", "cooperative", "bsr",
-        "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
+        "bsr_wgmma", "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
     EXPECT_GE(kinds[kind], 1) << kind;
   return sources;
 }

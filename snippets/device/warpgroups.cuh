@@ -31,14 +31,18 @@ SPARSMITH_DEVICE void warpgroup_multiply_wait() {
 }
 
 // An operand in shared memory whose rows of 128 bytes lie one behind the other, 16-byte chunk h of row r at
-// h ^ (r % 8), from a multiple of 1,024 on: the lower half of its descriptor, which is kept apart so that moving it is
-// one addition.
+// h ^ (r % 8), from a multiple of 1,024 on; or rows of 64 bytes, at h ^ (r / 2 % 4), from a multiple of 512 on: the
+// lower half of its descriptor, which is kept apart so that moving it is one addition.
 struct SwizzledRows {
   u32 descriptor;
 };
 SPARSMITH_DEVICE SwizzledRows swizzled_rows(u32 shared_offset) { return {(shared_offset >> 4 & 0x3FFFU) | 1U << 16}; }
 // By 32, 64, 96 bytes for columns further on; by a multiple of 1,024 to other rows.
 SPARSMITH_DEVICE SwizzledRows advanced(SwizzledRows from, u32 bytes) { return {from.descriptor + bytes / 16}; }
+
+// The upper half of a descriptor: bytes of eight rows, and the swizzle.
+template <int kLineBytes>
+constexpr u64 kRowsOfLines = u64{kLineBytes / 2} << 32 | u64{kLineBytes == 128 ? 1 : 2} << 62;
 
 // d += a b with a 64 x 16, b 16 x kColumns and d 64 x kColumns. a: as the fragments of mma.m16n8k16, warp w of the
 // warpgroup those of rows 16 w and on. b: transposed in shared memory, 16 neighbouring elements in each of kColumns
@@ -67,7 +71,7 @@ struct WarpgroupMultiply;
   template <>                                                                                                  \
   struct WarpgroupMultiply<Type, columns> {                                                                    \
     static SPARSMITH_DEVICE void add(float (&d)[columns / 2], const u32 (&a)[4], SwizzledRows b) {             \
-      const u64 rows = b.descriptor | u64{64} << 32 | u64{1} << 62;                                            \
+      const u64 rows = b.descriptor | kRowsOfLines<128>;                                                       \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" texts "}, " rest \
                    ", 1, 1, 1, 0;"                                                                             \
                    : __VA_ARGS__                                                                               \
@@ -88,7 +92,7 @@ SPARSMITH_WARPGROUP_MULTIPLIES(bfloat16, "bf16")
 #undef SPARSMITH_WARPGROUP_MULTIPLY
 
 // The same with a in shared memory too: 64 rows of 16 neighbouring elements. d: warp w of the warpgroup has rows 16 w
-// and on.
+// and on. kLineBytes: of the rows of a and b, 64 or 128.
 template <class T, int kColumns>
 struct SharedMultiply;
 #define SPARSMITH_TEXT_0_3 "%0, %1, %2, %3"
@@ -98,9 +102,10 @@ struct SharedMultiply;
 #define SPARSMITH_SHARED_MULTIPLY(Type, type, columns, texts, rest, ...)                                       \
   template <>                                                                                                  \
   struct SharedMultiply<Type, columns> {                                                                       \
+    template <int kLineBytes = 128>                                                                            \
     static SPARSMITH_DEVICE void add(float (&d)[columns / 2], SwizzledRows a, SwizzledRows b) {                \
-      const u64 rows = a.descriptor | u64{64} << 32 | u64{1} << 62;                                            \
-      const u64 others = b.descriptor | u64{64} << 32 | u64{1} << 62;                                          \
+      const u64 rows = a.descriptor | kRowsOfLines<kLineBytes>;                                                \
+      const u64 others = b.descriptor | kRowsOfLines<kLineBytes>;                                              \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" texts "}, " rest \
                    ", 1, 1, 1, 0, 0;"                                                                          \
                    : __VA_ARGS__                                                                               \

@@ -20,6 +20,7 @@
 #include "formats/scatter_layout.h"
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
+#include "snippets/epilog/warp_outputs.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
 #include "snippets/reduction/block_sums.cuh"
 #include "snippets/reduction/tile_sums.cuh"
@@ -44,7 +45,9 @@ struct CooperativeKernel {
   static_assert(kStages % 2 == 0, "a stage's tiles are always made by the same warps");
 
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
-  static constexpr int kSumTokens = 32;  // that are stored together
+  using Outputs = WarpOutputs<typename Input::Value, Output, kTokens, 1>;
+  static constexpr int kSumTokens = Outputs::kSumTokens;
+  using FewOutputs = WarpOutputs<typename Input::Value, Output, kSumTokens, 1>;
   using FewSums = TileSums<typename Input::Value, kSumTokens, kRowTiles>;
   using Totals = BlockSums<Sums, Output, true, 1, kParts, kThreads>;
 
@@ -54,13 +57,11 @@ struct CooperativeKernel {
   static constexpr int kInputBytes = kTokens * kTileColumns * 2;
   static constexpr int kTilesAt = kStages * kInputBytes;
   static constexpr int kSumsAt = kTilesAt + kStages * kRowTiles * scatter::kTileBytes;
-  static constexpr int kSumLine = 20;  // floats of a token's 16 rows, so that a warp's stores meet all banks
-  static constexpr int kWarpSumBytes = kSumTokens * kSumLine * 4;
+  static constexpr int kWarpSumBytes = Outputs::kBytes;
   static_assert(4 * kWarpSumBytes >= scatter::kTileBytes, "a warpgroup's sums leave room for a tile");
   static constexpr int kBarriersAt = kSumsAt + kMultipliers * kWarpSumBytes;
   static constexpr int kStageBarriers = 2 + kRowTiles;  // X is there; each row's tile is there; both have been read
-  static constexpr int kMeetingsAt = kBarriersAt + kStages * kStageBarriers * 8;
-  static constexpr int kFiniteAt = kMeetingsAt + kRowTiles * 8;
+  static constexpr int kFiniteAt = kBarriersAt + kStages * kStageBarriers * 8;
   static constexpr int kRowPartsAt = kFiniteAt + 2 * kMultipliers * 4;
   static constexpr int kBlockParts = 64 / scatter::kPartRows;  // of a row block
   static constexpr int kSharedBytes = kRowPartsAt + kRowTiles * kBlockParts * 4;
@@ -132,11 +133,7 @@ struct CooperativeKernel {
     SPARSMITH_DEVICE ArrivalBarrier* input_full(int stage) const { return barriers(stage); }
     SPARSMITH_DEVICE ArrivalBarrier* tile_full(int stage, int row) const { return barriers(stage) + 1 + row; }
     SPARSMITH_DEVICE ArrivalBarrier* empty(int stage) const { return barriers(stage) + 1 + kRowTiles; }
-    SPARSMITH_DEVICE ArrivalBarrier* meeting(int row) const {
-      return reinterpret_cast<ArrivalBarrier*>(shared + kMeetingsAt) + row;
-    }
     SPARSMITH_DEVICE void make_barriers() const {
-      if (thread_index() < kRowTiles) arrival_barrier_init(meeting(thread_index()), kMultipliers / kRowTiles * 32);
       if (thread_index() >= kStages) return;
       arrival_barrier_init(input_full(thread_index()), 1);
       for (int row = 0; row < kRowTiles; ++row) arrival_barrier_init(tile_full(thread_index(), row), 1);
@@ -157,18 +154,6 @@ struct CooperativeKernel {
       number += by;
       if (number < kStages) return;
       number -= kStages;
-      parity ^= 1U;
-    }
-  };
-
-  // Where the threads of a warpgroup wait for each other.
-  struct Meeting {
-    ArrivalBarrier* barrier;
-    u32 parity = 0;
-
-    SPARSMITH_DEVICE void meet() {
-      arrive(barrier);
-      await(barrier, parity);
       parity ^= 1U;
     }
   };
@@ -278,25 +263,16 @@ struct CooperativeKernel {
     ArrivalBarrier* full = work.input_full(stage);
     if (work.input.aligned) {
       if (lane() == 0) {
-        constexpr int kBoxes = kTokens / kBlocks / kBoxLines;
-        arrive_expecting(full, kBlocks * kBoxes);
-        SPARSMITH_UNROLL for (int b = 0; b < kBoxes; ++b) {
-          const int box = Work::number() * kBoxes + b;
-          box_copy(to + box * kBoxBytes, work.x_map, column, first_token + box * kBoxLines, full,
-                   ((1U << kBlocks) - 1) << Work::first_rank());
-        }
+        constexpr int kBoxTokens = kTokens / kBlocks;
+        arrive_expecting(full, kInputBytes);
+        const int first = Work::number() * kBoxTokens;
+        box_copy(to + first * kTileColumns * 2, work.x_map, column, first_token + first, full,
+                 ((1U << kBlocks) - 1) << Work::first_rank());
       }
       warp_barrier();
       return;
     }
-    // Eight tokens by 32 columns at a time: a lane's fragment is a chunk.
-    SPARSMITH_ROLLED for (int i = 0; i < kTokens / 8; ++i) {
-      const int token = i * 8 + lane() / 4;
-      SPARSMITH_ROLLED for (int u = 0; u < 2; ++u) {
-        u8* chunk = to + token * 128 + ((u * 4 + lane() % 4) ^ (token % 8)) * 16;
-        *reinterpret_cast<typename Input::Fragment*>(chunk) = work.input.load(first_token + i * 8, column + u * 32);
-      }
-    }
+    work.input.template put_boxes<kTokens, kTileColumns>(to, first_token, column);
     hand_over(full);
   }
 
@@ -307,7 +283,7 @@ struct CooperativeKernel {
     const SwizzledRows tiles = swizzled_rows(shared_offset(work.tile_at(0, row)));
     const SwizzledRows inputs = swizzled_rows(shared_offset(work.input_at(0)));
     Stage stage;
-    Meeting meeting{work.meeting(row)};
+    int parity = 0;  // of the places of all_finite()
     Sums sums;
     SPARSMITH_ROLLED for (int index = work.first(); index < work.outputs(); index += work.step()) {
       int first_block = 0;
@@ -335,10 +311,10 @@ struct CooperativeKernel {
       if (last >= 0) give_back(work, last);
       end_stages();
       const WarpPlace place{first_block + row, first_token, warp};
-      if (!there || all_finite(work, sums, warp, meeting)) {
+      if (!there || all_finite(work, sums, warp, parity)) {
         if (kParts > 1 || there) finish(work, output, sums, place);
       } else {
-        finish_nonzeros(work, output, place, meeting);
+        finish_nonzeros(work, output, place);
       }
       add_parts(work, output, first_token);
     }
@@ -371,126 +347,38 @@ struct CooperativeKernel {
     if constexpr (kParts > 1) {
       sums.put_partials(reinterpret_cast<float*>(work.shared) + place.warp / 4 * 64, place.warp % 4);
     } else {
-      const Rows rows = rows_of(work, output, place);
-      if constexpr (!Output::kReads) {
-        if (rows.whole) {
-          store_whole(work, output, rows.first, sums, place);
-          return;
-        }
-      }
-      SPARSMITH_UNROLL for (int part = 0; part < kTokens / kSumTokens; ++part) {
-        store(work, output, rows, sums.values + part * FewSums::kCount, place, part);
-      }
+      outputs<Outputs>(work, output, place, place.first_token).store(sums.values);
     }
   }
 
-  // Finished outputs of 64 tokens leave through the warp's own shared memory: a line of 32 bytes has a token's 16 rows,
-  // its halves exchanged in four lines of eight, so that lines written together meet all banks.
-  static SPARSMITH_DEVICE void store_whole(const Work& work, const Output& output, u32 first_row, const Sums& sums,
-                                           const WarpPlace& place) {
-    constexpr int kPartTokens = 64;
-    static_assert(kPartTokens * 32 <= kWarpSumBytes && kTokens % kPartTokens == 0, "parts of the tokens");
-    u8* own = work.shared + kSumsAt + place.warp * kWarpSumBytes;
-    const int put_token = lane() / 16 * 8 + lane() % 8;
-    const u32 to = shared_offset(own + put_token * 32 + (lane() / 8 ^ put_token / 4) % 2 * 16);
-    const int token = lane() / 2;
-    const u8* from = own + token * 32 + (lane() ^ token / 4) % 2 * 16;
-    SPARSMITH_UNROLL for (int part = 0; part < kTokens / kPartTokens; ++part) {
-      const float* values = sums.values + part * kPartTokens / 2;
-      Vector<typename Input::Value, kPartTokens / 4> finished[2];
-      SPARSMITH_UNROLL for (int r = 0; r < 2; ++r) {
-        float of_row[kPartTokens / 4];
-        SPARSMITH_UNROLL for (int i = 0; i < kPartTokens / 4; ++i) of_row[i] = values[i / 2 * 4 + r * 2 + i % 2];
-        finished[r] = output.finished(first_row + lane() / 4 + r * 8, of_row);
-      }
-      SPARSMITH_UNROLL for (int s = 0; s < kPartTokens / 16; ++s) {
-        u32 words[4];
-        SPARSMITH_UNROLL for (int j = 0; j < 4; ++j) {
-          const int at = s * 4 + j / 2 * 2;
-          words[j] = finished[j % 2][at].bits | static_cast<u32>(finished[j % 2][at + 1].bits) << 16;
-        }
-        store_matrices_transposed(to + s * 512, words);
-      }
-      warp_barrier();
-      SPARSMITH_UNROLL for (int s = 0; s < kPartTokens / 16; ++s) {
-        const auto run = *reinterpret_cast<const typename Output::template Finished<kRunRows>*>(from + s * 512);
-        output.template store_rows<kRunRows, true>(first_row + lane() % 2 * kRunRows, work.weight.rows,
-                                                   place.first_token + part * kPartTokens + s * 16 + token, run);
-      }
-      warp_barrier();
-    }
-  }
-
-  static constexpr int kRunRows = 8;  // that are stored as a vector
-  struct Rows {
-    u32 first;   // of the warp
-    bool whole;  // vectors, all below the end, for all tokens
-  };
-  static SPARSMITH_DEVICE Rows rows_of(const Work& work, const Output& output, const WarpPlace& place) {
-    const u32 first = load_cached(work.weight.row_parts + place.row_block * kBlockParts + place.warp % 4);
-    return {first, output.template takes_vectors<kRunRows>() && place.first_token + kTokens <= work.n &&
-                       first + scatter::kPartRows <= static_cast<u32>(work.weight.rows)};
-  }
-
-  // Sums of 32 tokens leave through the warp's own shared memory: a lane takes eight rows of a token.
-  static SPARSMITH_DEVICE void store(const Work& work, const Output& output, const Rows& rows, const float* sums,
-                                     const WarpPlace& place, int part) {
-    float* own = reinterpret_cast<float*>(work.shared + kSumsAt + place.warp * kWarpSumBytes);
-    SPARSMITH_UNROLL for (int i = 0; i < kSumTokens / 2; ++i) {
-      const int token = i / 4 * 8 + lane() % 4 * 2 + i % 2;
-      own[token * kSumLine + lane() / 4 + i / 2 % 2 * 8] = sums[i];
-    }
-    warp_barrier();
-    if (Output::kReads && rows.whole) {
-      store_runs<true>(work, output, rows.first, own, place.first_token + part * kSumTokens);
-    } else {
-      store_runs<false>(work, output, rows.first, own, place.first_token + part * kSumTokens);
-    }
-    warp_barrier();
-  }
-
-  template <bool kWhole>
-  static SPARSMITH_DEVICE void store_runs(const Work& work, const Output& output, u32 first_row, const float* own,
-                                          int first_token) {
-    constexpr int kSteps = kSumTokens / 16;
-    const u32 run_row = first_row + lane() % 2 * kRunRows;
-    typename Output::template Finished<kRunRows> finished[kSteps];
-    u32 rows[kSteps];
-    SPARSMITH_UNROLL for (int s = 0; s < kSteps; ++s) {
-      const int token = s * 16 + lane() / 2;
-      const auto* run = reinterpret_cast<const Vector<float, 4>*>(own + token * kSumLine + lane() % 2 * kRunRows);
-      float values[kRunRows];
-      SPARSMITH_UNROLL for (int v = 0; v < kRunRows / 4; ++v) {
-        const Vector<float, 4> quad = run[v];
-        SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) values[v * 4 + k] = quad[k];
-      }
-      rows[s] = kWhole || first_token + token < work.n ? run_row : static_cast<u32>(work.weight.rows);
-      output.template finish_rows<kRunRows, kWhole>(rows[s], work.weight.rows, first_token + token, values,
-                                                    finished[s]);
-    }
-    SPARSMITH_UNROLL for (int s = 0; s < kSteps; ++s) {
-      output.template store_rows<kRunRows, kWhole>(rows[s], work.weight.rows, first_token + s * 16 + lane() / 2,
-                                                   finished[s]);
-    }
+  template <class Outputs_>
+  static SPARSMITH_DEVICE Outputs_ outputs(const Work& work, const Output& output, const WarpPlace& place,
+                                           int first_token) {
+    return {work.shared + kSumsAt + place.warp * kWarpSumBytes,
+            output,
+            work.weight.rows,
+            work.n,
+            load_cached(work.weight.row_parts + place.row_block * kBlockParts + place.warp % 4),
+            first_token};
   }
 
   // ---- what Inf and NaN take ----
 
   // Whether all sums of the warpgroup are finite.
-  static SPARSMITH_DEVICE bool all_finite(const Work& work, const Sums& sums, int warp, Meeting& meeting) {
+  static SPARSMITH_DEVICE bool all_finite(const Work& work, const Sums& sums, int warp, int& parity) {
     // Two places by turns: before one is written again, all have met elsewhere.
-    u32* finite =
-        reinterpret_cast<u32*>(work.shared + kFiniteAt) + (warp / 4 * 2 + static_cast<int>(meeting.parity)) * 4;
+    parity ^= 1;
+    u32* finite = reinterpret_cast<u32*>(work.shared + kFiniteAt) + (warp / 4 * 2 + parity) * 4;
     const bool own = sums.finite();
     if (lane() == 0) finite[warp % 4] = own ? 1 : 0;
-    meeting.meet();
+    warp_barrier();
+    warpgroup_barrier(warp / 4);
     return (finite[0] & finite[1] & finite[2] & finite[3]) != 0;
   }
 
   // The same without products of zeros, 32 tokens at a time: the first warp makes one tile after another dense, in the
   // place of sums that are stored, and all threads multiply.
-  static SPARSMITH_DEVICE void finish_nonzeros(const Work& work, const Output& output, const WarpPlace& place,
-                                               Meeting& meeting) {
+  static SPARSMITH_DEVICE void finish_nonzeros(const Work& work, const Output& output, const WarpPlace& place) {
     u8* dense = work.shared + kSumsAt + place.warp / 4 * 4 * kWarpSumBytes;
     const u32 base = Entries::base(shared_offset(dense));
     const int row = place.warp % 4 * 16 + lane() / 4;
@@ -500,7 +388,7 @@ struct CooperativeKernel {
       FewSums sums;
       sums.clear();
       SPARSMITH_ROLLED for (int column = 0; column < work.columns; ++column) {
-        meeting.meet();
+        warpgroup_barrier(place.warp / 4);
         if (place.warp % 4 == 0) {
           const int tile = place.row_block * work.weight.column_tiles + work.first_tile + column;
           Entries list;
@@ -509,7 +397,7 @@ struct CooperativeKernel {
           scatter::zero_tile(dense);
           list.put_unloaded(work.weight, tile, base);
         }
-        meeting.meet();
+        warpgroup_barrier(place.warp / 4);
         SPARSMITH_ROLLED for (int e = 0; e < kTileColumns; ++e) {
           const float w[2] = {element(dense, row, e), element(dense, row + 8, e)};
           if (w[0] == 0.0F && w[1] == 0.0F) continue;
@@ -527,8 +415,8 @@ struct CooperativeKernel {
         float* partials = reinterpret_cast<float*>(work.shared) + part * kSumTokens * Sums::kLine;
         sums.put_partials(partials + place.warp / 4 * 64, place.warp % 4);
       } else {
-        meeting.meet();
-        store(work, output, rows_of(work, output, place), sums.values, place, part);
+        warpgroup_barrier(place.warp / 4);
+        outputs<FewOutputs>(work, output, place, first_token).store(sums.values);
       }
     }
   }

@@ -143,6 +143,22 @@ struct FragmentInput {
     return fragment;
   }
 
+  // Stores kColumns columns of kTokens tokens to shared memory as boxes would (device/tensor_copies.cuh), where X is
+  // not aligned for them. Every lane of a warp calls it.
+  template <int kTokens, int kColumns>
+  SPARSMITH_DEVICE void put_boxes(u8* to, int first_token, int first_column) const {
+    // Eight tokens by 32 columns at a time: a lane's fragment is a chunk.
+    constexpr int kChunks = kColumns / 8;  // of a line
+    SPARSMITH_ROLLED for (int i = 0; i < kTokens / 8; ++i) {
+      const int token = i * 8 + lane_index() / 4;
+      SPARSMITH_ROLLED for (int u = 0; u < kColumns / 32; ++u) {
+        const int chunk = (u * 4 + lane_index() % 4) ^ (token * kChunks / 8 % kChunks);
+        *reinterpret_cast<Fragment*>(to + (token * kChunks + chunk) * 16) =
+            load(first_token + i * 8, first_column + u * 32);
+      }
+    }
+  }
+
   // One element; it is 0 outside X.
   SPARSMITH_DEVICE float element(int token, int column) const {
     return token < n && column < cols ? to_float(at(token, column)) : 0.0F;

@@ -30,10 +30,11 @@ struct TileSums {
 
   SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[i] = 0.0F; }
 
-  // Starts the products of a tile with the same 64 columns of X.
+  // Starts the products of a tile with the same columns of X, as many as a line has.
+  template <int kLineBytes = 128>
   SPARSMITH_DEVICE void multiply(SwizzledRows tile, SwizzledRows x) {
-    SPARSMITH_UNROLL for (int s = 0; s < 4; ++s) {
-      SharedMultiply<Value, kTokens>::add(values, advanced(tile, s * 32), advanced(x, s * 32));
+    SPARSMITH_UNROLL for (int s = 0; s < kLineBytes / 32; ++s) {
+      SharedMultiply<Value, kTokens>::template add<kLineBytes>(values, advanced(tile, s * 32), advanced(x, s * 32));
     }
   }
 

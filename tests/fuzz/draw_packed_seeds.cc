@@ -77,6 +77,7 @@ std::map<std::string, Seeds> draw_formats() {
     bitmap.push_back(pack_bitmap(*matrix, {4, 8, true}, DataType::kBFloat16));
     bsr.push_back(pack_bsr(*matrix, {1, false}, DataType::kFloat16));
     bsr.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
+    for (const int line : {32, 64}) bsr.push_back(pack_bsr(*matrix, {.tiles = 4, .line = line}, DataType::kFloat16));
     scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
     scatter.push_back(

@@ -79,7 +79,8 @@ bool makes_tiles(const Family& family) {
          family.name == "cooperative";
 }
 bool needs_16_bits(const Family& family) {
-  return family.name.ends_with("bitmap") || family.name == "bsr" || family.name == "two_four" || makes_tiles(family);
+  return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name == "two_four" ||
+         makes_tiles(family);
 }
 
 // Families that make use of Accumulation::kFp16Chains.
@@ -112,6 +113,26 @@ void keep_two_in_four(Random& random, CsrMatrix& matrix) {
     kept.row_offsets.push_back(kept.nnz());
   }
   matrix = std::move(kept);
+}
+
+// A weight of which half of the blocks of 64 x 64 hold nothing, in more columns of blocks than a kernel has stages.
+CsrMatrix draw_in_blocks(Random& random) {
+  const CsrMatrix drawn =
+      draw_rows(random, draw_between(random, 65, 330), 8 * draw_between(random, 20, 160), [&](auto) { return 40; });
+  std::vector<bool> holds(6 * 20);
+  for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = random() % 2 == 0;
+  CsrMatrix kept;
+  kept.rows = drawn.rows;
+  kept.cols = drawn.cols;
+  for (std::int64_t row = 0; row < drawn.rows; ++row) {
+    for (std::int64_t i = drawn.row_offsets[row]; i < drawn.row_offsets[row + 1]; ++i) {
+      if (!holds[row / 64 * 20 + drawn.column_indices[i] / 64]) continue;
+      kept.column_indices.push_back(drawn.column_indices[i]);
+      kept.values.push_back(drawn.values[i]);
+    }
+    kept.row_offsets.push_back(kept.nnz());
+  }
+  return kept;
 }
 
 // False: it is left out. Emulated tensor cores need seconds for a wide matrix, and families that have no index of
@@ -365,7 +386,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.matrix = draw_weight(random, kernel + weight * 5);
       each.problem.device = typical_device(90);
       // Few blocks, which have many rows each: the emulator runs blocks one after another.
-      if (family.name == "slots" || family.name == "cooperative")
+      if (family.name == "slots" || family.name == "cooperative" || family.name == "bsr_wgmma")
         each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       if (family.name == "slots" && weight == 0 && draws_wide_tiles(parameter, value)) {
         each.matrix = draw_rows(random, draw_between(random, 20, 60), draw_between(random, 300, 1500),
@@ -375,6 +396,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
+      if (family.name == "bsr_wgmma" && weight % 3 == 0) each.matrix = draw_in_blocks(random);
       if (family.name == "two_four") keep_two_in_four(random, each.matrix);
       const auto take_spec = [&] {
         each.problem.spec = spec;
@@ -396,8 +418,9 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
         each.problem.tokens = draw_tokens_of_panels(random, spec.type);
       if (family.name == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
-      if (family.name == "cooperative" && random() % 3 == 0) each.problem.tokens += 120;
-      if (family.name == "cooperative" && weight == 0) each.problem.tokens += 256;
+      const bool many_tokens = family.name == "cooperative" || family.name == "bsr_wgmma";
+      if (many_tokens && random() % 3 == 0) each.problem.tokens += 120;
+      if (many_tokens && weight == 0) each.problem.tokens += 256;
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),

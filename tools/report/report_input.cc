@@ -75,8 +75,11 @@ AnalyzedLayer layer_from(JsonReader& fields) {
   s.row_max = fields.integer("row_max", 0, s.cols);
   for (std::size_t i = 0; i < SparsityStatistics::kBlockSizes.size(); ++i) {
     const int size = SparsityStatistics::kBlockSizes[i];
-    s.block_fill[i] = fields.number(fmt::format("b{}_fill", size).c_str(), 0, 1);
-    s.block_touched[i] = fields.number(fmt::format("b{}_nzb", size).c_str(), 0, 1);
+    const std::string fill = fmt::format("b{}_fill", size);
+    const std::string touched = fmt::format("b{}_nzb", size);
+    if (size > 32 && !fields.has(fill.c_str())) continue;  // which earlier versions do not write
+    s.block_fill[i] = fields.number(fill.c_str(), 0, 1);
+    s.block_touched[i] = fields.number(touched.c_str(), 0, 1);
   }
   s.two_four_legal = fields.number("n24_ok_frac", 0, 1);
   const std::string type = fields.text("dtype");

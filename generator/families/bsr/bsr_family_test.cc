@@ -63,7 +63,7 @@ TEST(BsrFamilyTest, ValuesOf32BitsAreRefused) {
 TEST(BsrFamilyTest, PredictionsFollowBytesAndTokens) {
   const Family& family = bsr_family();
   SparsityStatistics statistics;
-  statistics.block_touched = {1, 1, 1, 1};
+  statistics.block_touched.fill(1);
   const auto best = [&](std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
     statistics.rows = rows;
     statistics.cols = cols;

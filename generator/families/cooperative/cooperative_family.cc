@@ -113,7 +113,8 @@ KernelText cooperative_text(const CooperativeConfig& config, const Problem& prob
        "tokens, stages, whole tiles cleared, parts of the columns"});
   add_shared_bytes(config.shared_bytes(), "Kernel::kSharedBytes", text);
   add_scatter_parameters(spec, text);
-  text.parameters.push_back({"const __grid_constant__ TensorMap", "x_map", tensor_map("x", spec.cols)});
+  text.parameters.push_back(
+      {"const __grid_constant__ TensorMap", "x_map", tensor_map("x", spec.cols, {.lines = config.box_tokens()})});
   const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
   add_output_parameters(text);
   text.body = kMakeOutput + range;
@@ -201,7 +202,7 @@ double predicted_cooperative_us(const Config& values, const Problem& problem, co
 
 std::int64_t CooperativeConfig::shared_bytes() const {
   const std::int64_t stage = std::int64_t{token_tile} * 128 + 2 * 8192 + 4 * 8;
-  return stages * stage + 8 * 2560 + 2 * 8 + 2 * 8 * 4 + 2 * 4 * 4;
+  return stages * stage + 8 * 2560 + 2 * 8 * 4 + 2 * 4 * 4;
 }
 
 const Family& cooperative_family() {

@@ -23,7 +23,8 @@ struct CooperativeConfig : DenseTileConfig {
 
   // That of the specialized family: both read X in the order of its columns.
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds, ScatterColumns::kNatural}; }
-  int panel_tiles() const { return 2 * kClusterBlocks / column_parts; }  // row blocks of a cluster
+  int panel_tiles() const { return 2 * kClusterBlocks / column_parts; }              // row blocks of a cluster
+  int box_tokens() const { return column_parts > 1 ? token_tile : token_tile / 2; }  // that a block brings
   std::int64_t shared_bytes() const;
   // Of a thread that makes tiles: entries of two of them, and where two stages are to be cleared.
   int registers() const {

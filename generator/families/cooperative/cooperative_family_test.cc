@@ -72,7 +72,7 @@ TEST(CooperativeFamilyTest, ThePlanFillsTheDeviceOnce) {
   EXPECT_EQ(candidate->kernels[0].architecture, "sm_90a");
   const auto map = std::ranges::find(step.arguments, PlanArgument::Kind::kTensorMap, &PlanArgument::kind);
   ASSERT_NE(map, step.arguments.end());
-  EXPECT_EQ(*map, tensor_map("x", 500));
+  EXPECT_EQ(*map, tensor_map("x", 500, {128, 64}));
 }
 
 // Two blocks an output, each with a part of the columns.

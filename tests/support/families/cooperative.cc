@@ -85,27 +85,26 @@ const std::vector<Mutation>& mutations() {
        })},
       {"sums are left in stages before all have read them", "if constexpr (kParts > 1) block_barrier();", "",
        cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.column_parts > 1; })},
-      {"boxes of other tokens", "first_token + box * kBoxLines", "first_token",
+      {"boxes of other tokens", "column, first_token + first, full", "column, first_token, full",
        cooperative([](const CooperativeConfig& config, const PackedCase& each) {
-         return aligned_input(config, each) && each.problem.tokens > 64 + 3 && shows(each);
+         return config.column_parts == 1 && aligned_input(config, each) &&
+                each.problem.tokens > config.token_tile / 2 + 3 && shows(each);
        })},
-      {"chunks of X are not where they are looked for", "((u * 4 + lane() % 4) ^ (token % 8)) * 16",
-       "(u * 4 + lane() % 4) * 16", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+      {"chunks of X are not where they are looked for", "(u * 4 + lane_index() % 4) ^ (token * kChunks / 8 % kChunks)",
+       "u * 4 + lane_index() % 4", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
          return !aligned_input(config, each) && shows(each);
        })},
       {"X is read before it may be", "wait_for_previous();\n        waits", "waits",
        cooperative([](const CooperativeConfig&, const PackedCase& each) { return each.programmatic; })},
-      {"warps take one place of sums", "(work.shared + kSumsAt + place.warp * kWarpSumBytes)",
-       "(work.shared + kSumsAt)", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
-         return config.column_parts == 1 && each.matrix.rows > 16 && !stores_whole(config, each);
+      {"warps take one place of outputs", "{work.shared + kSumsAt + place.warp * kWarpSumBytes,",
+       "{work.shared + kSumsAt,", cooperative([](const CooperativeConfig& config, const PackedCase& each) {
+         return config.column_parts == 1 && each.matrix.rows > 16;
        })},
-      {"warps take one place of outputs", "own = work.shared + kSumsAt + place.warp * kWarpSumBytes;",
-       "own = work.shared + kSumsAt;", cooperative(stores_whole)},
-      {"outputs are read before lanes have put them there", "words);\n      }\n      warp_barrier();",
-       "words);\n      }", cooperative(stores_whole)},
-      {"outputs are read before they are there", "warp_barrier();\n    if (Output::kReads", "if (Output::kReads",
+      {"outputs are read before lanes have put them there", "words);\n      }\n      meet();", "words);\n      }",
+       cooperative(stores_whole)},
+      {"outputs are read before they are there", "warp_barrier();\n    if (whole)", "if (whole)",
        cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.column_parts == 1; })},
-      {"Inf goes unseen", "if (!there || all_finite(work, sums, warp, meeting))", "if (true)",
+      {"Inf goes unseen", "if (!there || all_finite(work, sums, warp, parity))", "if (true)",
        cooperative(meets_infinity_in_some)},
       {"a tile of nonzeros is not cleared", "scatter::zero_tile(dense);", "", cooperative(meets_infinity_in_some)},
       {"Inf in X is dropped where W is stored", "if (w[r] != 0.0F) sum", "if (w[r] != 0.0F && is_finite(x)) sum",
