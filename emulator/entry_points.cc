@@ -124,6 +124,7 @@ std::vector<EntryPoint> all_entry_points() {
       block_entry<&ThreadBlock::multiply_matrices>("sparsmith_emulator_multiply_matrices"),
       block_entry<&ThreadBlock::multiply_sparse_matrices>("sparsmith_emulator_multiply_sparse_matrices"),
       block_entry<&ThreadBlock::warpgroup_barrier>("sparsmith_emulator_warpgroup_barrier"),
+      block_entry<&ThreadBlock::warpgroup_all>("sparsmith_emulator_warpgroup_all"),
       block_entry<&ThreadBlock::tensor_reads_follow>("sparsmith_emulator_tensor_reads_follow"),
       block_entry<&ThreadBlock::warpgroup_begin>("sparsmith_emulator_warpgroup_begin"),
       block_entry<&ThreadBlock::warpgroup_multiply>("sparsmith_emulator_warpgroup_multiply"),

@@ -67,7 +67,7 @@ Status ThreadBlock::run_cluster() {
   live_ = launch_->threads * blocks;
   at_cluster_barrier_ = 0;
   cluster_barriers_ = 0;
-  at_warpgroup_barrier_.fill(0);
+  at_warpgroup_barrier_.fill({});
   bulk_barriers_.clear();
   arrival_barriers_.clear();
   prepare_threads();

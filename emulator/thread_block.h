@@ -127,6 +127,7 @@ class ThreadBlock {
   void multiply_sparse_matrices(float* d, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t metadata,
                                 int pair, bool bfloat16);
   void warpgroup_barrier(int warpgroup);
+  bool warpgroup_all(int warpgroup, bool value);
   void tensor_reads_follow() { checker_.fence_shared_writes(); }
   void warpgroup_begin();
   void warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at, int columns,
@@ -357,7 +358,12 @@ class ThreadBlock {
   int live_ = 0;
   int at_cluster_barrier_ = 0;          // threads that have arrived
   std::uint32_t cluster_barriers_ = 0;  // completed barriers of the cluster
-  std::array<int, AccessChecker::kMaxThreads / kWarpgroup> at_warpgroup_barrier_{};
+  struct WarpgroupMeeting {
+    int arrived = 0;
+    int votes = 0;     // of those, for warpgroup_all()
+    bool all = false;  // have voted so at the last barrier
+  };
+  std::array<WarpgroupMeeting, AccessChecker::kMaxThreads / kWarpgroup> at_warpgroup_barrier_{};
   std::vector<int> ready_;  // a ring with a power of two of entries
   std::size_t ready_head_ = 0;
   std::size_t ready_count_ = 0;

@@ -172,6 +172,57 @@ TEST_P(WarpgroupTest, BarriersOrderOneWarpgroup) {
   EXPECT_TRUE(met.ok()) << met.to_string();
 }
 
+// What a thread of another warpgroup has handed over at a barrier in shared memory is seen behind this warpgroup's own
+// barrier too, by threads that did not wait there.
+TEST_P(WarpgroupTest, BarriersKeepWhatArrivalsHaveOrdered) {
+  const auto run_three = [&](const std::string& from, const std::string& to) {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    bench.add_unwritten<std::uint32_t>(128);
+    std::string text = R"(
+extern "C" __global__ void __launch_bounds__(256) test(u32* out) {
+  u32* shared = reinterpret_cast<u32*>(shared_memory());
+  auto* full = reinterpret_cast<ArrivalBarrier*>(shared + 256);
+  const int t = thread_index();
+  if (t == 0) arrival_barrier_init(full, 1);
+  block_barrier();
+  if (t == 128) {
+    shared[7] = 5;
+    arrive(full);
+  }
+  if (t < 128) {
+    if (t < 32) await(full, 0);
+    warpgroup_barrier(0);
+    out[t] = shared[7];
+  }
+})";
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    return bench.run(text, 1, 256, 1024 + 8);
+  };
+  const Status status = run_three("", "");
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_THAT(run_three("if (t < 32) await(full, 0);", "").message(),
+              AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  EXPECT_THAT(run_three("warpgroup_barrier(0);", "").message(), AnyOf(HasSubstr("race"), HasSubstr("never written")));
+}
+
+TEST_P(WarpgroupTest, AllThreadsOfAWarpgroupVote) {
+  EmulatorOptions options;
+  options.schedule_seed = GetParam();
+  KernelBench bench(options);
+  const int out = bench.add_unwritten<std::uint32_t>(256);
+  const Status status = bench.run(
+      "extern \"C\" __global__ void __launch_bounds__(256) test(u32* out) {\n"
+      "const int t = thread_index(); u32 votes = 0;\n"
+      "for (int i = 0; i < 4; ++i) votes |= (warpgroup_all(t / 128, t != 128 + 37 * i) ? 1U : 0U) << i;\n"
+      "out[t] = votes; }",
+      1, 256, 0);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const auto votes = bench.read<std::uint32_t>(out, 256);
+  for (std::size_t t = 0; t < 256; ++t) EXPECT_EQ(votes[t], t < 128 ? 15U : 0U) << t;
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, WarpgroupTest, testing::Values(0, 1, 2));
 
 }  // namespace

@@ -16,8 +16,16 @@ void ThreadBlock::warpgroup_barrier(int warpgroup) {
     fail([&] { return fmt::format("comes to the barrier of warpgroup {}, which is not its own", warpgroup); });
   warpgroup = current_ / kWarpgroup;  // of the cluster
   running().wait = Wait::kWarpgroupBarrier;
-  if (++at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)] == kWarpgroup) release_warpgroup_barrier(warpgroup);
+  WarpgroupMeeting& meeting = at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)];
+  if (++meeting.arrived == kWarpgroup) release_warpgroup_barrier(warpgroup);
   wait_for_turn();
+}
+
+bool ThreadBlock::warpgroup_all(int warpgroup, bool value) {
+  WarpgroupMeeting& meeting = at_warpgroup_barrier_[static_cast<std::size_t>(current_ / kWarpgroup)];
+  meeting.votes += value ? 1 : 0;
+  warpgroup_barrier(warpgroup);
+  return meeting.all;
 }
 
 void ThreadBlock::release_warpgroup_barrier(int warpgroup) {
@@ -31,7 +39,8 @@ void ThreadBlock::release_warpgroup_barrier(int warpgroup) {
     if (warp_of(warp).products_started != started)
       fail([] { return "not all warps of a warpgroup have started the same products"; });
   }
-  at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)] = 0;
+  WarpgroupMeeting& meeting = at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)];
+  meeting = {.all = meeting.votes == kWarpgroup};
   checker_.begin_warpgroup_phase(warpgroup);
   for (int i = first; i < first + kWarpgroup; ++i) make_ready(i);
 }

@@ -7,6 +7,7 @@ namespace sparsmith {
 
 constexpr int kWarpgroupThreads = 128;
 extern void warpgroup_barrier(int warpgroup, int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_barrier);
+extern bool warpgroup_all(int warpgroup, bool value, int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_all);
 extern void tensor_reads_follow(int line = __builtin_LINE()) SPARSMITH_EMULATED(tensor_reads_follow);
 extern void warpgroup_multiply_begin(int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_begin);
 extern void warpgroup_multiply_commit(int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_commit);

@@ -17,6 +17,17 @@ constexpr int kWarpgroupThreads = 128;
 SPARSMITH_DEVICE void warpgroup_barrier(int warpgroup) {
   asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 1) : "memory");
 }
+// The same barrier; whether `value` holds for all threads.
+SPARSMITH_DEVICE bool warpgroup_all(int warpgroup, bool value) {
+  u32 all;
+  asm volatile(
+      "{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %2, 0;\n\tbar.red.and.pred q, %1, 128, p;\n\tselp.u32 %0, 1, 0, "
+      "q;\n\t}"
+      : "=r"(all)
+      : "r"(warpgroup + 1), "r"(static_cast<u32>(value))
+      : "memory");
+  return all != 0;
+}
 // What this thread wrote to shared memory is seen by multiplications behind the next barrier.
 SPARSMITH_DEVICE void tensor_reads_follow() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

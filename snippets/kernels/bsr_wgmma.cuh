@@ -95,15 +95,13 @@ struct BsrWgmmaKernel {
   static constexpr int kThreads = (kMultipliers + 2) * 32;
   static constexpr int kLineBytes = kColumns * 2;
 
-  // Shared memory: stages of X and W; outputs of each multiplying warp; barriers; which rows have a block in a stage;
-  // twice, whether the sums of each multiplying warp are finite.
+  // Shared memory: stages of X and W; outputs of each multiplying warp; barriers; which rows have a block in a stage.
   static constexpr int kInputBytes = kTokens * kLineBytes;
   static constexpr int kStageBytes = kInputBytes + kRowTiles * Weight::kBlockBytes;
   static constexpr int kOutputsAt = kStages * kStageBytes;
   static constexpr int kBarriersAt = kOutputsAt + kMultipliers * Outputs::kBytes;
   static constexpr int kRowMasksAt = kBarriersAt + 2 * kStages * 8;
-  static constexpr int kFiniteAt = kRowMasksAt + kStages * 4;
-  static constexpr int kSharedBytes = kFiniteAt + 2 * kMultipliers * 4;
+  static constexpr int kSharedBytes = kRowMasksAt + kStages * 4;
 
   // x_map: of the same X as `input`, if that is aligned.
   static SPARSMITH_DEVICE void run(const Weight& weight, const TensorMap& x_map, const Input& input,
@@ -185,7 +183,9 @@ struct BsrWgmmaKernel {
 
   template <Part kPart>
   static SPARSMITH_DEVICE void bring(const Work& work) {
-    if constexpr (kPart != Part::kBlocks) wait_for_previous();  // X may be read; the first blocks are under way
+    if constexpr (kPart != Part::kBlocks) {
+      wait_for_previous();  // X may be read; the first blocks are under way
+    }
     Stage stage;
     SPARSMITH_ROLLED for (int index = block_index_x(); index < work.outputs(); index += grid_size_x()) {
       int first_row = 0;
@@ -248,7 +248,6 @@ struct BsrWgmmaKernel {
     const SwizzledRows blocks = swizzled_rows(shared_offset(work.block_at(0, row_tile)));
     const SwizzledRows inputs = swizzled_rows(shared_offset(work.input_at(0)));
     Stage stage;
-    int parity = 0;  // of the places of all_finite()
     Sums sums;
     SPARSMITH_ROLLED for (int index = block_index_x(); index < work.outputs(); index += grid_size_x()) {
       int first_row = 0;
@@ -281,7 +280,7 @@ struct BsrWgmmaKernel {
         skip(work, stage, last);
       }
       if (row.number >= work.weight.block_rows) continue;
-      if (all_finite(work, sums, warp, parity)) {
+      if (warpgroup_all(warp / 4, sums.finite())) {
         outputs<Outputs>(work, output, row, warp, first_token).store(sums.values);
       } else {
         finish_nonzeros(work, output, row, warp, first_token);
@@ -299,18 +298,6 @@ struct BsrWgmmaKernel {
             work.n,
             static_cast<u32>(first_row),
             first_token};
-  }
-
-  // Whether all sums of the warpgroup are finite. Two places by turns: before one is written again, all have met at the
-  // other.
-  static SPARSMITH_DEVICE bool all_finite(const Work& work, const Sums& sums, int warp, int& parity) {
-    parity ^= 1;
-    u32* finite = reinterpret_cast<u32*>(work.shared + kFiniteAt) + (warp / 4 * 2 + parity) * 4;
-    const bool own = sums.finite();
-    if (lane() == 0) finite[warp % 4] = own ? 1 : 0;
-    warp_barrier();
-    warpgroup_barrier(warp / 4);
-    return (finite[0] & finite[1] & finite[2] & finite[3]) != 0;
   }
 
   // Awaits the stage, and says whether it has a block of the row. `more`: whether another stage follows.

@@ -52,7 +52,7 @@ struct CooperativeKernel {
   using Totals = BlockSums<Sums, Output, true, 1, kParts, kThreads>;
 
   // Shared memory: stages of X; stages of W; for each multiplying warp the sums of 32 tokens, or for its warpgroup a
-  // tile; barriers; twice, whether the sums of each multiplying warp are finite; the first rows of the block's parts.
+  // tile; barriers; the first rows of the block's parts.
   // Where blocks share out the columns, partial sums and those of the other block take the place of all but barriers.
   static constexpr int kInputBytes = kTokens * kTileColumns * 2;
   static constexpr int kTilesAt = kStages * kInputBytes;
@@ -61,8 +61,7 @@ struct CooperativeKernel {
   static_assert(4 * kWarpSumBytes >= scatter::kTileBytes, "a warpgroup's sums leave room for a tile");
   static constexpr int kBarriersAt = kSumsAt + kMultipliers * kWarpSumBytes;
   static constexpr int kStageBarriers = 2 + kRowTiles;  // X is there; each row's tile is there; both have been read
-  static constexpr int kFiniteAt = kBarriersAt + kStages * kStageBarriers * 8;
-  static constexpr int kRowPartsAt = kFiniteAt + 2 * kMultipliers * 4;
+  static constexpr int kRowPartsAt = kBarriersAt + kStages * kStageBarriers * 8;
   static constexpr int kBlockParts = 64 / scatter::kPartRows;  // of a row block
   static constexpr int kSharedBytes = kRowPartsAt + kRowTiles * kBlockParts * 4;
   static constexpr int kOthersAt = Totals::kPartialBytes;
@@ -283,7 +282,6 @@ struct CooperativeKernel {
     const SwizzledRows tiles = swizzled_rows(shared_offset(work.tile_at(0, row)));
     const SwizzledRows inputs = swizzled_rows(shared_offset(work.input_at(0)));
     Stage stage;
-    int parity = 0;  // of the places of all_finite()
     Sums sums;
     SPARSMITH_ROLLED for (int index = work.first(); index < work.outputs(); index += work.step()) {
       int first_block = 0;
@@ -311,7 +309,7 @@ struct CooperativeKernel {
       if (last >= 0) give_back(work, last);
       end_stages();
       const WarpPlace place{first_block + row, first_token, warp};
-      if (!there || all_finite(work, sums, warp, parity)) {
+      if (!there || warpgroup_all(warp / 4, sums.finite())) {
         if (kParts > 1 || there) finish(work, output, sums, place);
       } else {
         finish_nonzeros(work, output, place);
@@ -363,18 +361,6 @@ struct CooperativeKernel {
   }
 
   // ---- what Inf and NaN take ----
-
-  // Whether all sums of the warpgroup are finite.
-  static SPARSMITH_DEVICE bool all_finite(const Work& work, const Sums& sums, int warp, int& parity) {
-    // Two places by turns: before one is written again, all have met elsewhere.
-    parity ^= 1;
-    u32* finite = reinterpret_cast<u32*>(work.shared + kFiniteAt) + (warp / 4 * 2 + parity) * 4;
-    const bool own = sums.finite();
-    if (lane() == 0) finite[warp % 4] = own ? 1 : 0;
-    warp_barrier();
-    warpgroup_barrier(warp / 4);
-    return (finite[0] & finite[1] & finite[2] & finite[3]) != 0;
-  }
 
   // The same without products of zeros, 32 tokens at a time: the first warp makes one tile after another dense, in the
   // place of sums that are stored, and all threads multiply.

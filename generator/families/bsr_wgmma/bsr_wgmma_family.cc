@@ -23,10 +23,9 @@ double touched_share(std::int64_t block_columns, const SparsityStatistics& stati
   return block_columns == 64 ? of_64 : std::sqrt(of_64 * statistics.block_touched[kBlocksOf32]);
 }
 
-constexpr int kSharedBytes = 227 * 1024;    // of a block of threads, compute capability 9.0
-constexpr int kOutputBytes = 4 * 2560;      // of a warpgroup
-constexpr int kStageExtra = 2 * 8 + 4;      // barriers and a row mask
-constexpr int kWarpgroupExtra = 2 * 4 * 4;  // whether sums are finite
+constexpr int kSharedBytes = 227 * 1024;  // of a block of threads, compute capability 9.0
+constexpr int kOutputBytes = 4 * 2560;    // of a warpgroup
+constexpr int kStageExtra = 2 * 8 + 4;    // barriers and a row mask
 constexpr int kMostStages = 12;
 
 std::vector<Parameter> parameters() {
@@ -168,12 +167,11 @@ double predicted_bsr_wgmma_us(const Config& values, const Problem& problem, cons
 }  // namespace
 
 int BsrWgmmaConfig::stages() const {
-  return std::min(kMostStages,
-                  (kSharedBytes - row_tiles * (kOutputBytes + kWarpgroupExtra)) / (stage_bytes() + kStageExtra));
+  return std::min(kMostStages, (kSharedBytes - row_tiles * kOutputBytes) / (stage_bytes() + kStageExtra));
 }
 
 std::int64_t BsrWgmmaConfig::shared_bytes() const {
-  return std::int64_t{stages()} * (stage_bytes() + kStageExtra) + row_tiles * (kOutputBytes + kWarpgroupExtra);
+  return std::int64_t{stages()} * (stage_bytes() + kStageExtra) + row_tiles * kOutputBytes;
 }
 
 const Family& bsr_wgmma_family() {

@@ -202,7 +202,7 @@ double predicted_cooperative_us(const Config& values, const Problem& problem, co
 
 std::int64_t CooperativeConfig::shared_bytes() const {
   const std::int64_t stage = std::int64_t{token_tile} * 128 + 2 * 8192 + 4 * 8;
-  return stages * stage + 8 * 2560 + 2 * 8 * 4 + 2 * 4 * 4;
+  return stages * stage + 8 * 2560 + 2 * 4 * 4;
 }
 
 const Family& cooperative_family() {

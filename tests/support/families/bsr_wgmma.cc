@@ -62,12 +62,12 @@ const std::vector<Mutation>& mutations() {
        })},
       {"tensor cores need not see X that is not aligned", "tensor_reads_follow();\n      warp_barrier();",
        "warp_barrier();", blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return !aligned_input(each); })},
-      {"X is read before it may be", "wait_for_previous();  // X may", "// X may",
+      {"X is read before it may be", "wait_for_previous();  // X may be read; the first", "// the first",
        blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return each.programmatic && aligned_input(each); })},
       {"every block is the row's first", "cursors[r].block)", "cursors[r].end - 1)", blocks(several_rows)},
       {"both rows have the first one's blocks", "block_at(stage, r)", "block_at(stage, 0)", blocks(in_pairs)},
       {"warps take one place of outputs", "kOutputsAt + warp * Outputs::kBytes,", "kOutputsAt,", blocks(several_rows)},
-      {"Inf goes unseen", "if (all_finite(work, sums, warp, parity))", "if (true)", blocks(meets_infinity_in_some)},
+      {"Inf goes unseen", "if (warpgroup_all(warp / 4, sums.finite()))", "if (true)", blocks(meets_infinity_in_some)},
       {"nothing is taken for -0", "if (w[h].bits != bsr::kNothing) sum", "sum", blocks(meets_infinity_in_some)},
   };
   return all;

@@ -104,7 +104,7 @@ const std::vector<Mutation>& mutations() {
        cooperative(stores_whole)},
       {"outputs are read before they are there", "warp_barrier();\n    if (whole)", "if (whole)",
        cooperative([](const CooperativeConfig& config, const PackedCase&) { return config.column_parts == 1; })},
-      {"Inf goes unseen", "if (!there || all_finite(work, sums, warp, parity))", "if (true)",
+      {"Inf goes unseen", "if (!there || warpgroup_all(warp / 4, sums.finite()))", "if (true)",
        cooperative(meets_infinity_in_some)},
       {"a tile of nonzeros is not cleared", "scatter::zero_tile(dense);", "", cooperative(meets_infinity_in_some)},
       {"Inf in X is dropped where W is stored", "if (w[r] != 0.0F) sum", "if (w[r] != 0.0F && is_finite(x)) sum",
