@@ -56,8 +56,8 @@ bool AccessChecker::has_waited(int block) const {
 
 // Of these threads, which meet, tensor cores see what those wrote that have a fence behind it.
 void AccessChecker::show_fenced(int first_thread, int count) {
-  for (auto thread = static_cast<std::size_t>(first_thread); thread < static_cast<std::size_t>(first_thread + count);
-       ++thread) {
+  for (auto thread = static_cast<std::size_t>(first_thread);
+       thread < static_cast<std::size_t>(first_thread) + static_cast<std::size_t>(count); ++thread) {
     if (unfenced_[thread].end == 0) unfenced_at_barrier_[thread] = {};
   }
 }
