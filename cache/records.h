@@ -39,7 +39,7 @@ struct WeightRecord {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t nnz = 0;
-  std::string histogram;  // of row lengths, a JSON array
+  std::string histogram;  // of row lengths, and how blocks are filled, as JSON (search/choice/transfer.h)
 };
 
 // The key of a binary: exactly this source, compiled by exactly this compiler.

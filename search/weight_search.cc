@@ -124,10 +124,9 @@ Result<WeightResult> WeightSearch::finish(DeviceSession* session) {
 
 void WeightSearch::remember_weight() {
   if (run_.cache == nullptr) return;
-  WeightRecord record{
-      weight_.pattern_hash, weight_.value_hash,
-      matrix_.rows,         matrix_.cols,
-      matrix_.nnz(),        fmt::format("[{}]", fmt::join(operators_.front().statistics.row_length_histogram, ","))};
+  WeightRecord record{weight_.pattern_hash, weight_.value_hash,
+                      matrix_.rows,         matrix_.cols,
+                      matrix_.nnz(),        histogram_text(profile_of(operators_.front().statistics))};
   (void)run_.cache->put_weight(record);
 }
 

@@ -1,5 +1,8 @@
 #include "search/choice/transfer.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,6 +24,7 @@ constexpr std::size_t kFullSearch = 10;  // candidates that a search tries at le
 constexpr double kAsFast = 1.05;         // of the baseline's configs
 constexpr double kDensity = 0.05;
 constexpr double kHistogram = 0.1;
+constexpr double kFill = 0.2;
 constexpr double kFarthest = 20;  // in units of nearness
 
 double sum_of(const std::vector<std::int64_t>& histogram) {
@@ -48,18 +52,41 @@ double density_of(const WeightProfile& profile) {
           static_cast<double>(std::max<std::int64_t>(profile.cols, 1)));
 }
 
-std::vector<std::int64_t> parse_histogram(const std::string& text) {
+// How differently blocks of each size are filled, and whether both are 2:4.
+double structure_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return 2 * kFill;
+  double difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference = std::max(difference, std::abs(std::log(std::max(a[i], 1e-6) / std::max(b[i], 1e-6))));
+  return difference;
+}
+
+// Earlier versions wrote the histogram alone.
+void parse_histogram(const std::string& text, WeightProfile& profile) {
   const auto parsed = parse_json(text);
-  std::vector<std::int64_t> histogram;
-  if (!parsed.ok() || !parsed->is_array()) return histogram;
-  for (const auto& each : *parsed) histogram.push_back(json_integer(each).value_or(0));
-  return histogram;
+  if (!parsed.ok()) return;
+  const nlohmann::json none = nlohmann::json::array();
+  const auto array_in = [&](const char* key) -> const nlohmann::json& {
+    if (!parsed->is_object() || !parsed->contains(key) || !(*parsed)[key].is_array()) return none;
+    return (*parsed)[key];
+  };
+  for (const auto& each : parsed->is_array() ? *parsed : array_in("rows"))
+    profile.row_length_histogram.push_back(json_integer(each).value_or(0));
+  for (const auto& each : array_in("structure"))
+    profile.structure.push_back(each.is_number() ? each.get<double>() : 0.0);
 }
 
 }  // namespace
 
 WeightProfile profile_of(const SparsityStatistics& statistics) {
-  return {statistics.rows, statistics.cols, statistics.nnz, statistics.row_length_histogram};
+  std::vector<double> structure(statistics.block_fill.begin(), statistics.block_fill.end());
+  structure.push_back(statistics.two_four_legal);
+  return {statistics.rows, statistics.cols, statistics.nnz, statistics.row_length_histogram, std::move(structure)};
+}
+
+std::string histogram_text(const WeightProfile& profile) {
+  return fmt::format(R"({{"rows":[{}],"structure":[{:.4f}]}})", fmt::join(profile.row_length_histogram, ","),
+                     fmt::join(profile.structure, ","));
 }
 
 double distance(const WeightProfile& a, const WeightProfile& b) {
@@ -71,8 +98,9 @@ double distance(const WeightProfile& a, const WeightProfile& b) {
   if (shape > 1) return std::numeric_limits<double>::infinity();
   const double density = std::abs(std::log(density_of(a) / density_of(b))) / kDensity;
   const double histogram = histogram_distance(a.row_length_histogram, b.row_length_histogram) / kHistogram;
+  const double structure = structure_distance(a.structure, b.structure) / kFill;
   // Another shape is never near: grids and waves are others.
-  return (shape > 0 ? 1 + 10 * shape : 0) + std::max(density, histogram);
+  return (shape > 0 ? 1 + 10 * shape : 0) + std::max({density, histogram, structure});
 }
 
 Transfer::Memory& Transfer::memory_of(const ProblemKey& key) {
@@ -84,9 +112,11 @@ Transfer::Memory& Transfer::memory_of(const ProblemKey& key) {
     log_debug("the cache was not read: {}", weights.status().message());
     return memory;
   }
-  for (const WeightRecord& weight : *weights)
-    memory.known[weight.pattern_hash].profile = {weight.rows, weight.cols, weight.nnz,
-                                                 parse_histogram(weight.histogram)};
+  for (const WeightRecord& weight : *weights) {
+    WeightProfile& profile = memory.known[weight.pattern_hash].profile;
+    profile = {weight.rows, weight.cols, weight.nnz, {}, {}};
+    parse_histogram(weight.histogram, profile);
+  }
   return memory;
 }
 

@@ -24,12 +24,15 @@ struct WeightProfile {
   std::int64_t cols = 0;
   std::int64_t nnz = 0;
   std::vector<std::int64_t> row_length_histogram;  // as SparsityStatistics has it
+  std::vector<double> structure;  // of SparsityStatistics: block_fill and two_four_legal; empty: not known
 };
 WeightProfile profile_of(const SparsityStatistics& statistics);
+// What the cache keeps of a profile beside its counts: WeightRecord::histogram.
+std::string histogram_text(const WeightProfile& profile);
 
-// 0: equal. At most 1: near, that is, of one shape, with densities within 5 % and histograms that differ in at most a
-// tenth of the rows. Infinite: shapes differ by more than a factor of two, and the weights learn nothing from each
-// other.
+// 0: equal. At most 1: near, that is, of one shape, with densities within 5 %, histograms that differ in at most a
+// tenth of the rows, and blocks that are filled alike within 20 %. Infinite: shapes differ by more than a factor of
+// two, and the weights learn nothing from each other.
 double distance(const WeightProfile& a, const WeightProfile& b);
 
 // The memory that the weights of a run share, of this run and of the cache; one for each operator. Thread-safe.

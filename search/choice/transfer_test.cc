@@ -12,8 +12,8 @@ namespace sparsmith {
 namespace {
 
 WeightProfile profile(std::int64_t rows, std::int64_t cols, std::int64_t nnz,
-                      std::vector<std::int64_t> histogram = {0, 10}) {
-  return {rows, cols, nnz, std::move(histogram)};
+                      std::vector<std::int64_t> histogram = {0, 10}, std::vector<double> structure = {}) {
+  return {rows, cols, nnz, std::move(histogram), std::move(structure)};
 }
 
 ProblemKey key_of(const std::string& pattern_hash, std::int64_t tokens) { return {pattern_hash, "", tokens, "", ""}; }
@@ -28,6 +28,20 @@ TEST(TransferDistanceTest, LikeWeightsAreNearAndOthersAreNot) {
   EXPECT_GT(distance(a, profile(4096, 4000, 2'930'000)), 1) << "another shape, of the same density";
   EXPECT_TRUE(std::isinf(distance(a, profile(4096, 14336, 10'500'000))));
   EXPECT_FALSE(std::isnan(distance(profile(0, 0, 0, {}), profile(0, 0, 0, {}))));
+}
+
+// A weight that was pruned in blocks, and one of the same rows that was not.
+TEST(TransferDistanceTest, WeightsOfAnotherStructureAreNotNear) {
+  const auto with = [](std::vector<double> structure) {
+    return profile(512, 512, 26'000, {0, 10}, std::move(structure));
+  };
+  const WeightProfile blocks = with({1, 1, 1, 1, 0.4, 0.9});
+  EXPECT_EQ(distance(blocks, blocks), 0);
+  EXPECT_LE(distance(blocks, with({1, 1, 1, 0.98, 0.42, 0.9})), 1);
+  EXPECT_GT(distance(blocks, with({0.3, 0.1, 0.1, 0.1, 0.1, 0.99})), 1) << "no blocks";
+  EXPECT_GT(distance(blocks, with({1, 1, 1, 1, 0.4, 0.6})), 1) << "other groups of four";
+  EXPECT_GT(distance(blocks, with({})), 1) << "not known";
+  EXPECT_FALSE(std::isnan(distance(with({0, 0}), with({0, 0}))));
 }
 
 TEST(TransferHintTest, OnlyTheFamiliesThatAreSearchedCount) {
@@ -169,8 +183,18 @@ TEST_F(TransferTest, OnlyFullSearchesInTheCacheTeach) {
     }
     ProblemKey asked = key;
     asked.pattern_hash = "another";
-    const Transfer::Hint hint = *Transfer(&*cache).ask(asked, profile(512, 256, 1000), {1}, false);
-    EXPECT_EQ(hint.configs.empty(), candidates < 10) << candidates;
+    const std::vector<double> structure = {0.5, 0.25, 0.9};
+    const auto hint_for = [&](std::vector<double> fill) {
+      return *Transfer(&*cache).ask(asked, profile(512, 256, 1000, {0, 10}, std::move(fill)), {1}, false);
+    };
+    EXPECT_EQ(hint_for(structure).configs.empty(), candidates < 10) << candidates;
+    EXPECT_FALSE(hint_for(structure).near) << "an earlier version did not know its structure";
+    WeightRecord again = known;
+    again.histogram = histogram_text(profile(512, 256, 1000, {0, 10}, structure));
+    EXPECT_EQ(again.histogram, R"({"rows":[0,10],"structure":[0.5000,0.2500,0.9000]})");
+    ASSERT_TRUE(cache->put_weight(again).ok());
+    EXPECT_EQ(hint_for(structure).near, candidates == 10);
+    EXPECT_FALSE(hint_for({1, 1, 0.9}).near);
   }
 }
 
