@@ -169,7 +169,8 @@ class BsrReader : public PackedReader {
       for (std::int64_t i = 0; i < grid_.rows; ++i) {
         const std::int64_t row = row_order_[i];
         if (row >= grid_.rows || seen[row])
-          return invalid_input(fmt::format("row_order: {} is no place of one row", i));
+          return invalid_input(
+              fmt::format("row_order: place {} has row {}, which is not there or has a place already", i, row));
         seen[row] = true;
       }
     }

@@ -85,7 +85,7 @@ WeightProfile profile_of(const SparsityStatistics& statistics) {
 }
 
 std::string histogram_text(const WeightProfile& profile) {
-  return fmt::format(R"({{"rows":[{}],"structure":[{:.4f}]}})", fmt::join(profile.row_length_histogram, ","),
+  return fmt::format(R"({{"rows":[{}],"structure":[{:.6g}]}})", fmt::join(profile.row_length_histogram, ","),
                      fmt::join(profile.structure, ","));
 }
 

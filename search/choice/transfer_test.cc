@@ -191,7 +191,7 @@ TEST_F(TransferTest, OnlyFullSearchesInTheCacheTeach) {
     EXPECT_FALSE(hint_for(structure).near) << "an earlier version did not know its structure";
     WeightRecord again = known;
     again.histogram = histogram_text(profile(512, 256, 1000, {0, 10}, structure));
-    EXPECT_EQ(again.histogram, R"({"rows":[0,10],"structure":[0.5000,0.2500,0.9000]})");
+    EXPECT_EQ(again.histogram, R"({"rows":[0,10],"structure":[0.5,0.25,0.9]})");
     ASSERT_TRUE(cache->put_weight(again).ok());
     EXPECT_EQ(hint_for(structure).near, candidates == 10);
     EXPECT_FALSE(hint_for({1, 1, 0.9}).near);

@@ -114,7 +114,7 @@ Result<PlannedKernels> bsr_wgmma_kernels(const Config& values, const Problem& pr
   const BsrWgmmaConfig config(values);
   PlannedKernels kernels;
   kernels.launch(bsr_wgmma_text(config, problem)).grid[0] =
-      formula("max(min(ceil_div(fact.block_rows, {}) * ceil_div(n, {}), {}), 1)", config.row_tiles, config.token_tile,
+      formula("min(ceil_div(fact.block_rows, {}) * ceil_div(n, {}), {})", config.row_tiles, config.token_tile,
               std::max(1, problem.device.sm_count));
   return kernels;
 }

@@ -81,6 +81,7 @@ TEST(BsrWgmmaFamilyTest, ThePlanFillsTheDeviceOnce) {
   ASSERT_EQ(candidate->plan.steps.size(), 1U);
   const PlanStep& step = candidate->plan.steps[0];
   const auto blocks = [&](std::int64_t n) { return step.grid[0].evaluate({.n = n, .facts = &packed->facts}).value(); };
+  EXPECT_EQ(blocks(0), 0);
   EXPECT_EQ(blocks(1), 8);
   EXPECT_EQ(blocks(300), 16);
   EXPECT_EQ(blocks(100'000), 132);

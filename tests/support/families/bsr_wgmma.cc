@@ -64,7 +64,7 @@ const std::vector<Mutation>& mutations() {
        "warp_barrier();", blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return !aligned_input(each); })},
       {"X is read before it may be", "wait_for_previous();  // X may be read; the first", "// the first",
        blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return each.programmatic && aligned_input(each); })},
-      {"every block is the row's first", "cursors[r].block)", "cursors[r].end - 1)", blocks(several_rows)},
+      {"every block is the row's last", "cursors[r].block)", "cursors[r].end - 1)", blocks(several_rows)},
       {"both rows have the first one's blocks", "block_at(stage, r)", "block_at(stage, 0)", blocks(in_pairs)},
       {"warps take one place of outputs", "kOutputsAt + warp * Outputs::kBytes,", "kOutputsAt,", blocks(several_rows)},
       {"Inf goes unseen", "if (warpgroup_all(warp / 4, sums.finite()))", "if (true)", blocks(meets_infinity_in_some)},
