@@ -73,6 +73,27 @@ void ThreadBlock::multiply_sparse_matrices(float* d, const std::uint32_t* a, con
   shuffle(ShuffleKind::kSparseMatrices, reinterpret_cast<std::uint64_t>(&fragments), 0, ~std::uint32_t{0});
 }
 
+std::array<ThreadBlock::SparseElement, 16> ThreadBlock::sparse_row(std::size_t row, const FragmentsOfA& a,
+                                                                   const std::array<std::uint32_t, kWarp>& metadata,
+                                                                   int pair, bool bfloat16) {
+  std::array<SparseElement, 16> elements;
+  const std::size_t quad = row % 8 * 4;
+  for (std::size_t group = 0; group < 8; ++group) {
+    const std::size_t source = quad + static_cast<std::size_t>(pair) * 2 + group / 4;
+    const std::uint32_t places = metadata[source] >> (row / 8 * 16 + group % 4 * 4) & 0xFU;
+    if ((places & 3U) >= places >> 2) {
+      fail([&] {
+        return fmt::format("the metadata of lane {} names elements {} and {} of a group: row {}, group {}", source,
+                           places & 3U, places >> 2, row, group);
+      });
+    }
+    const std::uint32_t values = a[quad + group % 4][row / 8 + group / 4 * 2];
+    for (std::uint32_t e = 0; e < 2; ++e)
+      elements[group * 2 + e] = {group * 4 + (places >> (2 * e) & 3U), half_value(values >> (16 * e), bfloat16)};
+  }
+  return elements;
+}
+
 // d += a b as mma.sp.m16n8k32 lays it out: tensor_cores.cuh says which lane holds what. Only what the metadata names is
 // multiplied. Products are exact, sums are fp32 in the order of k; the hardware adds in an order of its own.
 void ThreadBlock::add_sparse_product(const std::array<std::uint64_t, kWarp>& fragments) {
@@ -81,34 +102,23 @@ void ThreadBlock::add_sparse_product(const std::array<std::uint64_t, kWarp>& fra
   const bool bfloat16 = part(0)->bfloat16;
   const int pair = part(0)->pair;
   std::array<std::array<float, kColumns>, 32> b;
+  FragmentsOfA a;
+  std::array<std::uint32_t, kWarp> metadata;
   for (std::size_t lane = 0; lane < kWarp; ++lane) {
     const MatrixFragments& own = *part(lane);
     if (own.bfloat16 != bfloat16 || own.pair != pair)
       fail([&] { return "sparse products of different kinds meet: " + describe_waiting(); });
     for (std::uint32_t i = 0; i < 8; ++i)
       b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = half_value(own.b[i / 2] >> (16 * (i % 2)), bfloat16);
+    std::copy_n(own.a, 4, a[lane].begin());
+    metadata[lane] = own.metadata;
   }
   std::array<std::array<float, kColumns>, 16> sums;
   for (std::size_t lane = 0; lane < kWarp; ++lane)
     for (std::size_t i = 0; i < 4; ++i) sum_of(sums, lane, i) = part(lane)->d[i];
   for (std::size_t row = 0; row < 16; ++row) {
-    for (std::size_t group = 0; group < 8; ++group) {
-      const std::size_t quad = row % 8 * 4;
-      const std::size_t source = quad + static_cast<std::size_t>(pair) * 2 + group / 4;
-      const std::uint32_t places = part(source)->metadata >> (row / 8 * 16 + group % 4 * 4) & 0xFU;
-      if ((places & 3U) >= places >> 2) {
-        fail([&] {
-          return fmt::format("the metadata of lane {} names elements {} and {} of a group: row {}, group {}", source,
-                             places & 3U, places >> 2, row, group);
-        });
-      }
-      const std::uint32_t values = part(quad + group % 4)->a[row / 8 + group / 4 * 2];
-      for (std::uint32_t e = 0; e < 2; ++e) {
-        const float value = half_value(values >> (16 * e), bfloat16);
-        const auto& other = b[group * 4 + (places >> (2 * e) & 3U)];
-        for (std::size_t column = 0; column < kColumns; ++column) sums[row][column] += value * other[column];
-      }
-    }
+    for (const auto& [k, value] : sparse_row(row, a, metadata, pair, bfloat16))
+      for (std::size_t column = 0; column < kColumns; ++column) sums[row][column] += value * b[k][column];
   }
   for (std::size_t lane = 0; lane < kWarp; ++lane)
     for (std::size_t i = 0; i < 4; ++i) part(lane)->d[i] = sum_of(sums, lane, i);

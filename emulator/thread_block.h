@@ -86,7 +86,7 @@ class ThreadBlock {
   };
 
   // One lane's part of a warpgroup's product: its sums; operand a or, if `a` is null, its place in shared memory; the
-  // place of operand b.
+  // place of operand b; its metadata and the lanes that bring them, as for mma.sp, or `pair` -1: a is not sparse.
   struct WarpgroupOperands {
     float* d;
     const std::uint32_t* a;
@@ -95,6 +95,8 @@ class ThreadBlock {
     int columns;
     int line_bytes;  // of operands in shared memory: 64 or 128
     bool bfloat16;
+    std::uint32_t metadata;
+    int pair;
   };
 
   // The argument of PlanArgument::Kind::kTensorMap. `address` 0: there is none.
@@ -131,7 +133,7 @@ class ThreadBlock {
   void tensor_reads_follow() { checker_.fence_shared_writes(); }
   void warpgroup_begin();
   void warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at, int columns,
-                          int line_bytes, bool bfloat16);
+                          int line_bytes, bool bfloat16, std::uint32_t metadata, int pair);
   void warpgroup_commit();
   void warpgroup_wait(int in_flight);
   void atomic_add(float* to, float value);
@@ -229,11 +231,13 @@ class ThreadBlock {
   };
   static constexpr int kWarp = AccessChecker::kWarp;
   static constexpr int kWarpgroup = AccessChecker::kWarpgroup;
+  using FragmentsOfA = std::array<std::array<std::uint32_t, 4>, kWarp>;
   // A warp's part of a product in flight.
   struct WarpgroupProduct {
     WarpgroupOperands operands;  // of lane 0
     std::array<float*, kWarp> d;
-    std::array<std::array<std::uint32_t, 4>, kWarp> a;
+    FragmentsOfA a;
+    std::array<std::uint32_t, kWarp> metadata;
     std::vector<float> sums;  // sums of all lanes before the product; empty if an earlier product has the same ones
   };
   // Lanes that wait for each other.
@@ -315,6 +319,13 @@ class ThreadBlock {
   void complete_shuffle(int warp, std::uint32_t mask);
   void add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments);
   void add_sparse_product(const std::array<std::uint64_t, kWarp>& fragments);
+  // What a row of a sparse operand a holds, two in each group of four columns.
+  struct SparseElement {
+    std::size_t column;
+    float value;
+  };
+  std::array<SparseElement, 16> sparse_row(std::size_t row, const FragmentsOfA& a,
+                                           const std::array<std::uint32_t, kWarp>& metadata, int pair, bool bfloat16);
   void on_lane_exit(int thread);
   void release_warpgroup_barrier(int warpgroup);
   void check_is_shown(int first, std::uint32_t at, int rows, int line_bytes);
@@ -322,8 +333,8 @@ class ThreadBlock {
   void complete_products(int warp, std::size_t in_flight);
   static void show_sums(const WarpgroupProduct& product);
   static void hide_sums(WarpgroupProduct& product);
-  // 16 elements, of 16 bits each, of row `row` of an operand in shared memory.
-  std::array<float, 16> operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands);
+  // 16 elements, or 32 of a sparse product, of 16 bits each, of row `row` of an operand in shared memory.
+  std::array<float, 32> operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands);
   void add_product(int warp, const WarpgroupProduct& product);
   void check_products_are_complete();
 

@@ -145,6 +145,77 @@ TEST_P(WarpgroupTest, MistakesAreReported) {
       HasSubstr("divergence at a warpgroup's barrier"));
 }
 
+// A product of 64 x 32 by 32 x 64, of columns [32, 64) of 64, of which a holds two in each group of four: places p and
+// q of them in `places` [64][8], as p + 4 q.
+constexpr const char* kSparseProduct = R"(
+extern "C" __global__ void __launch_bounds__(128) test(const u32* a, const u8* places, const u16* b, float* d) {
+  u8* shared = shared_memory();
+  const int lane = thread_index() % 32;
+  const int row = thread_index() / 32 * 16 + lane / 4;
+  for (int i = thread_index(); i < 64 * 8; i += 128) {
+    *reinterpret_cast<Vector<u32, 4>*>(shared + i / 8 * 128 + (i % 8 ^ (i / 8 % 8)) * 16) =
+        *reinterpret_cast<const Vector<u32, 4>*>(b + i * 8);
+  }
+  tensor_reads_follow();
+  warpgroup_barrier(0);
+  float sums[32] = {};
+  u32 words[4];
+  for (int i = 0; i < 4; ++i) words[i] = a[(row + i % 2 * 8) * 8 + lane % 4 + i / 2 * 4];
+  u32 metadata = 0;
+  if (lane % 4 / 2 == 1) {
+    for (int i = 0; i < 8; ++i) metadata |= places[(row + i / 4 * 8) * 8 + lane % 2 * 4 + i % 4] << 4 * i;
+  }
+  warpgroup_multiply_begin();
+  SparseWarpgroupMultiply<half, 64>::add<1>(sums, words, metadata, advanced(swizzled_rows(shared_offset(shared)), 64));
+  warpgroup_multiply_commit();
+  warpgroup_multiply_wait();
+  for (int i = 0; i < 32; ++i) d[(row + i / 2 % 2 * 8) * 64 + i / 4 * 8 + lane % 4 * 2 + i % 2] = sums[i];
+})";
+
+TEST_P(WarpgroupTest, MultipliesWhatTheMetadataNames) {
+  std::mt19937 random(11);
+  const auto draw = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 4.0F; };
+  std::vector<std::uint32_t> a(64 * 8);
+  std::vector<std::uint8_t> places(64 * 8);
+  std::vector<float> dense(64 * 32);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const std::uint32_t first = random() % 3;
+    const std::uint32_t second = first + 1 + random() % (3 - first);
+    places[i] = static_cast<std::uint8_t>(first + 4 * second);
+    dense[i * 4 + first] = draw();
+    dense[i * 4 + second] = draw();
+    a[i] = fp16_from_float(dense[i * 4 + first]) | static_cast<std::uint32_t>(fp16_from_float(dense[i * 4 + second]))
+                                                       << 16;
+  }
+  std::vector<float> b_values(64 * 64);
+  std::vector<std::uint16_t> b(b_values.size());
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = fp16_from_float(b_values[i] = draw());
+  const auto run_product = [&](const std::vector<std::uint8_t>& of_places, std::vector<float>& d) {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    bench.add(a);
+    bench.add(of_places);
+    bench.add(b);
+    const int at = bench.add_unwritten<float>(64 * 64);
+    const Status status = bench.run(kSparseProduct, 1, 128, 64 * 128);
+    if (status.ok()) d = bench.read<float>(at, 64 * 64);
+    return status;
+  };
+  std::vector<float> d;
+  const Status status = run_product(places, d);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (std::size_t row = 0; row < 64; ++row) {
+    for (std::size_t column = 0; column < 64; ++column) {
+      float expected = 0;
+      for (std::size_t k = 0; k < 32; ++k) expected += dense[row * 32 + k] * b_values[column * 64 + 32 + k];
+      ASSERT_EQ(d[row * 64 + column], expected) << row << " " << column;
+    }
+  }
+  places[9] = 2 + 4 * 1;
+  EXPECT_THAT(run_product(places, d).message(), HasSubstr("names elements 2 and 1 of a group: row 1, group 1"));
+}
+
 // Threads of different warpgroups are ordered by block barriers alone.
 TEST_P(WarpgroupTest, BarriersOrderOneWarpgroup) {
   const auto run_two = [&](const std::string& body) {

@@ -48,8 +48,8 @@ void ThreadBlock::release_warpgroup_barrier(int warpgroup) {
 void ThreadBlock::warpgroup_begin() { running_warp().products_begun |= 1U << current_ % kWarp; }
 
 void ThreadBlock::warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at,
-                                     int columns, int line_bytes, bool bfloat16) {
-  const WarpgroupOperands operands{d, a, a_at, b_at, columns, line_bytes, bfloat16};
+                                     int columns, int line_bytes, bool bfloat16, std::uint32_t metadata, int pair) {
+  const WarpgroupOperands operands{d, a, a_at, b_at, columns, line_bytes, bfloat16, metadata, pair};
   shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
 }
 
@@ -102,10 +102,11 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
     if (lane == 0) product.operands = *brought;
     const WarpgroupOperands& same = product.operands;
     if (brought->b_at != same.b_at || brought->a_at != same.a_at || brought->columns != same.columns ||
-        brought->line_bytes != same.line_bytes || brought->bfloat16 != same.bfloat16)
+        brought->line_bytes != same.line_bytes || brought->bfloat16 != same.bfloat16 || brought->pair != same.pair)
       fail([] { return "lanes start different products of a warpgroup"; });
     product.d[lane] = brought->d;
     if (brought->a != nullptr) std::copy_n(brought->a, 4, product.a[lane].begin());
+    product.metadata[lane] = brought->metadata;
   }
   const bool first_of_sums = std::none_of(warp.products.begin(), warp.products.end(),
                                           [&](const WarpgroupProduct& other) { return other.d[0] == product.d[0]; });
@@ -153,10 +154,11 @@ void ThreadBlock::complete_products(int warp_number, std::size_t in_flight) {
 
 // The swizzle goes by the address: for rows of 128 bytes, bits 4 to 6 are changed by bits 7 to 9; for rows of 64 bytes
 // bits 4 and 5 by bits 7 and 8.
-std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands) {
+std::array<float, 32> ThreadBlock::operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands) {
   const auto line = static_cast<std::uint64_t>(operands.line_bytes);
-  std::array<float, 16> values;
-  for (std::size_t chunk = 0; chunk < 2; ++chunk) {
+  std::array<float, 32> values;
+  const std::size_t chunks = operands.pair < 0 ? 2 : 4;
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     const std::uint64_t place = at + row * line + chunk * 16;
     const std::byte* const from = shared_memory() + (place ^ (place >> 7 & (line / 16 - 1)) << 4);
     checker_.access<AccessKind::kRead, 16>(from);
@@ -169,24 +171,27 @@ std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row
 
 // d += a b, in fp32 in the order of k; the hardware adds in an order of its own.
 void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
-  const bool bfloat16 = product.operands.bfloat16;
-  std::array<std::array<float, 16>, 16> a;
-  if (product.operands.a == nullptr) {
-    const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
-    for (std::size_t row = 0; row < 16; ++row)
-      a[row] = operand_row(product.operands.a_at, first + row, product.operands);
-  } else {
-    for (std::size_t lane = 0; lane < kWarp; ++lane) {
-      for (std::size_t i = 0; i < 8; ++i)
-        a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] =
-            half_value(product.a[lane][i / 2] >> (16 * (i % 2)), bfloat16);
+  const WarpgroupOperands& operands = product.operands;
+  std::array<std::array<SparseElement, 16>, 16> a;
+  for (std::size_t row = 0; row < 16; ++row) {
+    if (operands.pair >= 0) {
+      a[row] = sparse_row(row, product.a, product.metadata, operands.pair, operands.bfloat16);
+    } else if (operands.a == nullptr) {
+      const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
+      const std::array<float, 32> values = operand_row(operands.a_at, first + row, operands);
+      for (std::size_t k = 0; k < 16; ++k) a[row][k] = {k, values[k]};
+    } else {
+      for (std::size_t k = 0; k < 16; ++k) {
+        const std::uint32_t word = product.a[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2];
+        a[row][k] = {k, half_value(word >> (16 * (k % 2)), operands.bfloat16)};
+      }
     }
   }
-  for (std::size_t column = 0; column < static_cast<std::size_t>(product.operands.columns); ++column) {
-    const std::array<float, 16> b = operand_row(product.operands.b_at, column, product.operands);
+  for (std::size_t column = 0; column < static_cast<std::size_t>(operands.columns); ++column) {
+    const std::array<float, 32> b = operand_row(operands.b_at, column, operands);
     for (std::size_t row = 0; row < 16; ++row) {
       float& sum = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
-      for (std::size_t k = 0; k < 16; ++k) sum += a[row][k] * b[k];
+      for (const auto& [k, value] : a[row]) sum += value * b[k];
     }
   }
 }

@@ -210,7 +210,7 @@ Status pack_weight(const CsrMatrix& matrix, NoParameters /*packing*/, DataType t
 }  // namespace
 
 PackedFormat two_four_format() {
-  return format_of<TwoFourReader, packing_named, pack_weight, 1>(
+  return format_of<TwoFourReader, packing_named, pack_weight, 2>(
       {.name = kTwoFourPacking, .value_arrays = {"tiles"}, .halves_only = true});
 }
 

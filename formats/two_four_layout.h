@@ -16,9 +16,14 @@
 // and multiplication q = i / 2 has it as its group u = 4 b + 2 (i % 2) + p. So the multiplication needs from X the 8
 // columns from 16 l + 8 q on, which lane 4 g + l loads. The lanes of a pair exchange halves of them
 // (prolog/paired_input.cuh). The values of row r of the tile, group u, are the values 2 v and 2 v + 1 of lane 4 (r % 8)
-// + u % 4, with v = 2 (u / 4) + r / 8. Their places are in the metadata of lane 4 (r % 8) + 2 q + u / 4, one of the two
-// lanes of multiplication q, from bit 16 (r / 8) + 4 (u % 4) on. The place of the first value is in the lower two bits.
-// The first place is always less than the second, as the hardware requires.
+// + u % 4, with v = 2 (u / 4) + r / 8. Those of lane l of multiplication q stand at lane l ^ q. The places of the
+// values are in the metadata of lane 4 (r % 8) + 2 q + u / 4, one of the two lanes of multiplication q, from bit 16 (r
+// / 8) + 4 (u % 4) on; the word of lane 4 g + 2 q + h stands at 4 g + 2 h + q. The place of the first value is in the
+// lower two bits. The first place is always less than the second, as the hardware requires.
+//
+// Warpgroups multiply 32 columns of X in their order (TwoFourTiles::WideTile). The four words that a lane then needs
+// for a multiplication are neighbours here too, and those that eight neighbouring lanes need meet all banks of shared
+// memory.
 //
 // If a group has fewer than two nonzeros, a missing value is kNothing, -0; a -0 of the weight is stored as 0. Rows and
 // columns beyond the weight hold nothing.
@@ -53,7 +58,7 @@ constexpr GroupPlace place_of_group(int row, int column) {
   const int fragment = column / 8 % 2;
   const int group = 2 * (column / 4 % 2) + pair;  // of the four groups of a lane's register
   const int quad = 4 * (row % 8);
-  return {(fragment * kLanes + quad + group) * 8 + 2 * (2 * odd + row / 8), quad + 2 * fragment + odd,
+  return {(fragment * kLanes + ((quad + group) ^ fragment)) * 8 + 2 * (2 * odd + row / 8), quad + 2 * odd + fragment,
           16 * (row / 8) + 4 * group};
 }
 

@@ -25,16 +25,22 @@ TEST(TwoFourTest, EveryGroupOfATileHasItsPlace) {
       // As the machine has it: of multiplication q the lane's register v is of row g + 8 (v % 2) and group t + 4 (v /
       // 2).
       const int q = place.values / (8 * two_four::kLanes);
-      const int lane = place.values / 8 % two_four::kLanes;
+      const int lane = place.values / 8 % two_four::kLanes ^ q;
       const int v = place.values % 8 / 2;
       EXPECT_EQ(row, lane / 4 + 8 * (v % 2));
       const int u = lane % 4 + 4 * (v / 2);
-      EXPECT_EQ(place.word, lane / 4 * 4 + 2 * q + u / 4);
+      EXPECT_EQ(place.word, lane / 4 * 4 + 2 * (u / 4) + q);
       EXPECT_EQ(place.bit, 16 * (v % 2) + 4 * (u % 4));
       // As two_four_layout.h says it: group u of multiplication q is of columns that lanes 2 p and 2 p + 1 load.
       const int p = u % 2;
       const int i = 2 * q + u / 2 % 2;
       EXPECT_EQ(column, 16 * (2 * p + u / 4) + 4 * i);
+      // For warpgroups, whose multiplication m has column 32 m + 4 w as its group w: the lane of group w % 4 finds its
+      // register v in the same one of a lane beside it.
+      const int m = column / 32;
+      const int w = column % 32 / 4;
+      EXPECT_EQ(v, 2 * (w / 4) + row / 8);
+      EXPECT_EQ(place.values / 8, w % 4 / 2 * two_four::kLanes + ((row % 8 * 4 + w % 2 * 2 + m) ^ w % 4 / 2));
     }
   }
   EXPECT_EQ(values.size(), 256U);

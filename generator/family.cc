@@ -19,6 +19,7 @@
 #include "generator/families/slots/slots_family.h"
 #include "generator/families/specialized/specialized_family.h"
 #include "generator/families/two_four/two_four_family.h"
+#include "generator/families/two_four_wgmma/two_four_wgmma_family.h"
 #include "generator/families/unpack_bitmap/unpack_bitmap_family.h"
 #include "generator/families/unpack_scatter/unpack_scatter_family.h"
 #include "generator/families/wgmma/wgmma_family.h"
@@ -75,11 +76,23 @@ Result<Candidate> Family::generate(const Config& config, const Problem& problem,
 }
 
 std::span<const Family* const> families() {
-  static const Family* const all[] = {
-      &rows_family(),          &panel_family(),          &slots_family(),       &bitmap_family(),
-      &scatter_family(),       &gather_family(),         &bsr_family(),         &bsr_wgmma_family(),
-      &wgmma_family(),         &specialized_family(),    &cooperative_family(), &two_four_family(),
-      &unpack_bitmap_family(), &unpack_scatter_family(), &sampled_family(),     &dense_family()};
+  static const Family* const all[] = {&rows_family(),
+                                      &panel_family(),
+                                      &slots_family(),
+                                      &bitmap_family(),
+                                      &scatter_family(),
+                                      &gather_family(),
+                                      &bsr_family(),
+                                      &bsr_wgmma_family(),
+                                      &wgmma_family(),
+                                      &specialized_family(),
+                                      &cooperative_family(),
+                                      &two_four_family(),
+                                      &two_four_wgmma_family(),
+                                      &unpack_bitmap_family(),
+                                      &unpack_scatter_family(),
+                                      &sampled_family(),
+                                      &dense_family()};
   return all;
 }
 

@@ -13,9 +13,13 @@ extern void warpgroup_multiply_begin(int line = __builtin_LINE()) SPARSMITH_EMUL
 extern void warpgroup_multiply_commit(int line = __builtin_LINE()) SPARSMITH_EMULATED(warpgroup_commit);
 extern void wait_for_products(int in_flight, int line) SPARSMITH_EMULATED(warpgroup_wait);
 // wgmma.m64n<columns>k16: a: 4 words of the calling lane, or null: it lies at a_at; d: columns / 2 floats of the
-// calling lane. All 32 lanes of each of four warps.
+// calling lane. All 32 lanes of each of four warps. pair: 0 or 1 for wgmma.sp with k32 and `metadata`, otherwise -1.
 extern void warpgroup_multiply(float* d, const u32* a, u32 a_at, u32 b_at, int columns, int line_bytes, bool bfloat16,
-                               int line) SPARSMITH_EMULATED(warpgroup_multiply);
+                               u32 metadata, int pair, int line) SPARSMITH_EMULATED(warpgroup_multiply);
+template <int kCount>
+SPARSMITH_DEVICE void give_registers() {}
+template <int kCount>
+SPARSMITH_DEVICE void take_registers() {}
 template <int kInFlight = 0>
 SPARSMITH_DEVICE void warpgroup_multiply_wait(int line = __builtin_LINE()) {
   wait_for_products(kInFlight, line);
@@ -30,7 +34,15 @@ template <class T, int kColumns>
 struct WarpgroupMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], const u32 (&a)[4], SwizzledRows b,
                                    int line = __builtin_LINE()) {
-    warpgroup_multiply(d, a, 0, b.at, kColumns, 128, is_bfloat16<T>, line);
+    warpgroup_multiply(d, a, 0, b.at, kColumns, 128, is_bfloat16<T>, 0, -1, line);
+  }
+};
+template <class T, int kColumns>
+struct SparseWarpgroupMultiply {
+  template <int kPair>
+  static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], const u32 (&a)[4], u32 metadata, SwizzledRows b,
+                                   int line = __builtin_LINE()) {
+    warpgroup_multiply(d, a, 0, b.at, kColumns, 128, is_bfloat16<T>, metadata, kPair, line);
   }
 };
 template <class T, int kColumns>
@@ -38,7 +50,7 @@ struct SharedMultiply {
   template <int kLineBytes = 128>
   static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], SwizzledRows a, SwizzledRows b,
                                    int line = __builtin_LINE()) {
-    warpgroup_multiply(d, nullptr, a.at, b.at, kColumns, kLineBytes, is_bfloat16<T>, line);
+    warpgroup_multiply(d, nullptr, a.at, b.at, kColumns, kLineBytes, is_bfloat16<T>, 0, -1, line);
   }
 };
 

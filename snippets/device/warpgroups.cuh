@@ -31,6 +31,17 @@ SPARSMITH_DEVICE bool warpgroup_all(int warpgroup, bool value) {
 // What this thread wrote to shared memory is seen by multiplications behind the next barrier.
 SPARSMITH_DEVICE void tensor_reads_follow() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Moves registers from warps that need few to those that need many: from here on, each thread of the warpgroup has
+// kCount, a multiple of 8. Those who take wait until others have given enough of what the launch gave to all.
+template <int kCount>
+SPARSMITH_DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+SPARSMITH_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
 // Multiplications run asynchronously, between begin and commit they are started; until the wait is over nobody may
 // touch their sums, their operands in registers, or write what they read in shared memory.
 SPARSMITH_DEVICE void warpgroup_multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -101,6 +112,37 @@ SPARSMITH_WARPGROUP_MULTIPLIES(half, "f16")
 SPARSMITH_WARPGROUP_MULTIPLIES(bfloat16, "bf16")
 #undef SPARSMITH_WARPGROUP_MULTIPLIES
 #undef SPARSMITH_WARPGROUP_MULTIPLY
+
+// The same with a 64 x 32 of which each aligned group of four columns has at most two elements, b 32 x kColumns. a and
+// metadata: as for SparseTensorMultiply, warp w of the warpgroup those of rows 16 w and on.
+template <class T, int kColumns>
+struct SparseWarpgroupMultiply;
+#define SPARSMITH_SPARSE_WARPGROUP_MULTIPLY(Type, type, columns, texts, rest, ...)                                \
+  template <>                                                                                                     \
+  struct SparseWarpgroupMultiply<Type, columns> {                                                                 \
+    template <int kPair>                                                                                          \
+    static SPARSMITH_DEVICE void add(float (&d)[columns / 2], const u32 (&a)[4], u32 metadata, SwizzledRows b) {  \
+      const u64 rows = b.descriptor | kRowsOfLines<128>;                                                          \
+      asm volatile("wgmma.mma_async.sp.sync.aligned.m64n" #columns "k32.f32." type "." type " {" texts "}, " rest \
+                   ", 1, 1, 1, 0;"                                                                                \
+                   : __VA_ARGS__                                                                                  \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(metadata), "n"(kPair));           \
+    }                                                                                                             \
+  };
+#define SPARSMITH_SPARSE_WARPGROUP_MULTIPLIES(Type, type)                                                         \
+  SPARSMITH_SPARSE_WARPGROUP_MULTIPLY(Type, type, 64, SPARSMITH_TEXT_0_31, "{%32, %33, %34, %35}, %36, %37, %38", \
+                                      SPARSMITH_SUMS_32(0))                                                       \
+  SPARSMITH_SPARSE_WARPGROUP_MULTIPLY(Type, type, 128, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63,             \
+                                      "{%64, %65, %66, %67}, %68, %69, %70", SPARSMITH_SUMS_32(0),                \
+                                      SPARSMITH_SUMS_32(32))                                                      \
+  SPARSMITH_SPARSE_WARPGROUP_MULTIPLY(Type, type, 256,                                                            \
+                                      SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63 ", " SPARSMITH_TEXT_64_127,   \
+                                      "{%128, %129, %130, %131}, %132, %133, %134", SPARSMITH_SUMS_32(0),         \
+                                      SPARSMITH_SUMS_32(32), SPARSMITH_SUMS_32(64), SPARSMITH_SUMS_32(96))
+SPARSMITH_SPARSE_WARPGROUP_MULTIPLIES(half, "f16")
+SPARSMITH_SPARSE_WARPGROUP_MULTIPLIES(bfloat16, "bf16")
+#undef SPARSMITH_SPARSE_WARPGROUP_MULTIPLIES
+#undef SPARSMITH_SPARSE_WARPGROUP_MULTIPLY
 
 // The same with a in shared memory too: 64 rows of 16 neighbouring elements. d: warp w of the warpgroup has rows 16 w
 // and on. kLineBytes: of the rows of a and b, 64 or 128.

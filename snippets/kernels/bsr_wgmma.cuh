@@ -15,6 +15,7 @@
 #include "snippets/device.cuh"
 #include "snippets/epilog/warp_outputs.cuh"
 #include "snippets/prolog/fragment_input.cuh"
+#include "snippets/prolog/stage_cursor.cuh"
 #include "snippets/reduction/tile_sums.cuh"
 
 namespace sparsmith {
@@ -127,6 +128,7 @@ struct BsrWgmmaKernel {
   }
 
  private:
+  using Stage = StageCursor<kStages>;
   static constexpr u32 kLastStage = 4;  // of an output, beside its row mask
   static SPARSMITH_DEVICE int lane() { return lane_index(); }
 
@@ -160,18 +162,6 @@ struct BsrWgmmaKernel {
     SPARSMITH_DEVICE u8* input_at(int stage) const { return shared + stage * kStageBytes; }
     SPARSMITH_DEVICE u8* block_at(int stage, int row) const {
       return input_at(stage) + kInputBytes + row * Weight::kBlockBytes;
-    }
-  };
-
-  // A place in the sequence of stages.
-  struct Stage {
-    int number = 0;
-    u32 parity = 0;
-
-    SPARSMITH_DEVICE void advance() {
-      if (++number < kStages) return;
-      number = 0;
-      parity ^= 1U;
     }
   };
 
@@ -333,22 +323,16 @@ struct BsrWgmmaKernel {
     const int own = warp % 4 * Outputs::kRows + lane() / 4;
     SPARSMITH_ROLLED for (int part = 0; part < kTokens / kTogether; ++part) {
       const int first_token = first_tile_token + part * kTogether;
-      float sums[kTogether / 2] = {};
+      TileSums<Value, kTogether, kRowTiles> sums;
+      sums.clear();
       SPARSMITH_ROLLED for (int block = row.begin; block < row.end; ++block) {
         const int first_column = static_cast<int>(load_cached(work.weight.columns + block)) * kColumns;
         SPARSMITH_ROLLED for (int e = 0; e < kColumns; ++e) {
           const Value w[2] = {work.weight.element(block, own, e), work.weight.element(block, own + 8, e)};
-          SPARSMITH_UNROLL for (int i = 0; i < kTogether / 4; ++i) {
-            const int token = first_token + i / 2 * 8 + lane() % 4 * 2 + i % 2;
-            const float x = work.input.element(token, first_column + e);
-            SPARSMITH_UNROLL for (int h = 0; h < 2; ++h) {
-              float& sum = sums[i / 2 * 4 + h * 2 + i % 2];
-              if (w[h].bits != bsr::kNothing) sum = multiply_add(to_float(w[h]), x, sum);
-            }
-          }
+          sums.add_column(w, bsr::kNothing, work.input, first_token, first_column + e);
         }
       }
-      outputs<FewOutputs>(work, output, row, warp, first_token).store(sums);
+      outputs<FewOutputs>(work, output, row, warp, first_token).store(sums.values);
     }
   }
 };

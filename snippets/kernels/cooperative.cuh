@@ -22,6 +22,7 @@
 #include "snippets/device.cuh"
 #include "snippets/epilog/warp_outputs.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
+#include "snippets/prolog/stage_cursor.cuh"
 #include "snippets/reduction/block_sums.cuh"
 #include "snippets/reduction/tile_sums.cuh"
 
@@ -92,6 +93,7 @@ struct CooperativeKernel {
 
  private:
   using Cursor = scatter::TileCursor<typename Entries::Words, 2>;
+  using Stage = StageCursor<kStages>;
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
   // The tiles of outputs of this block, one after the other, and its stages, which all roles count alike.
@@ -141,19 +143,6 @@ struct CooperativeKernel {
     SPARSMITH_DEVICE u8* input_at(int stage) const { return shared + stage * kInputBytes; }
     SPARSMITH_DEVICE u8* tile_at(int stage, int row) const {
       return shared + kTilesAt + (stage * kRowTiles + row) * scatter::kTileBytes;
-    }
-  };
-
-  // A place in the sequence of stages.
-  struct Stage {
-    int number = 0;
-    u32 parity = 0;
-
-    SPARSMITH_DEVICE void advance(int by) {
-      number += by;
-      if (number < kStages) return;
-      number -= kStages;
-      parity ^= 1U;
     }
   };
 
@@ -303,7 +292,7 @@ struct CooperativeKernel {
         }
         if (last >= 0) give_back(work, last);
         last = stage.number;
-        stage.advance(1);
+        stage.advance();
       }
       warpgroup_multiply_wait();
       if (last >= 0) give_back(work, last);
@@ -327,9 +316,13 @@ struct CooperativeKernel {
                                                                             : static_cast<u32>(work.weight.rows);
   }
 
-  // Both blocks may fill the stage again.
+  // Both blocks may fill the stage again; the own one knows it first, so that the other block's next arrival there does
+  // not overtake this one.
   static SPARSMITH_DEVICE void give_back(const Work& work, int stage) {
-    if (lane() < kBlocks) arrive_in_block(work.empty(stage), Work::first_rank() + lane());
+    if (lane() != 0) return;
+    SPARSMITH_UNROLL for (int b = 0; b < kBlocks; ++b) {
+      arrive_in_block(work.empty(stage), Work::first_rank() + (Work::number() + b) % kBlocks);
+    }
   }
 
   // Of a warp's sums among the outputs.

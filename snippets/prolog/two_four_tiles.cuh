@@ -33,11 +33,63 @@ struct TwoFourTiles {
   using Operand = Vector<u32, 4>;
   static SPARSMITH_DEVICE Operand operand(const u8* strip, int tile, int step) {
     const u8* from = strip + tile * two_four::kTileBytes + step * two_four::kFragmentBytes;
-    return reinterpret_cast<const Operand*>(from)[lane_index()];
+    return reinterpret_cast<const Operand*>(from)[lane_index() ^ step];
   }
   static SPARSMITH_DEVICE u32 metadata(const u8* strip, int tile) {
     const u8* from = strip + tile * two_four::kTileBytes + two_four::kValueBytes;
-    return reinterpret_cast<const u32*>(from)[lane_index()];
+    return reinterpret_cast<const u32*>(from)[lane_index() / 4 * 4 + lane_index() % 2 * 2 + lane_index() / 2 % 2];
+  }
+
+  // A tile in shared memory as operands of warpgroups: two multiplications with 32 columns of X each, in their order.
+  // So groups stand in other lanes of the quad than for operand(), and places in other words.
+  class WideTile {
+   public:
+    SPARSMITH_DEVICE explicit WideTile(const u8* tile) {
+      const int lane = lane_index();
+      const u8* first = tile + (half() * two_four::kLanes + lane / 4 * 4 + lane % 2 * 2) * 16;
+      SPARSMITH_UNROLL for (int m = 0; m < 2; ++m) values_[m] = shared_address(first + (m ^ half()) * 16);
+      places_ = tile + two_four::kValueBytes + (lane / 4 * 4 + lane % 2 * 2) * 4;
+    }
+
+    // Of the tile `at` bytes further on. Operands: TileSums::SparseOperands.
+    template <class Operands>
+    SPARSMITH_DEVICE void load(u32 at, Operands& operands) const {
+      SPARSMITH_UNROLL for (int m = 0; m < 2; ++m) {
+        const auto values = load_shared<Operand>(advanced(values_[m], at));
+        SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) operands.values[m][i] = values[i];
+      }
+      // A half of each word has the places of four groups of a row, of both multiplications by turns.
+      const auto words = *reinterpret_cast<const Vector<u32, 2>*>(places_ + at);
+      u32 pairs[2];
+      SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
+        const u32 own = words[q] >> 4 * half() & 0x0F0F0F0FU;
+        pairs[q] = own | own >> 4;
+      }
+      operands.metadata = permute_bytes(pairs[0], pairs[1], 0x6240U);
+    }
+
+   private:
+    static SPARSMITH_DEVICE int half() { return lane_index() / 2 % 2; }  // of the quad
+
+    SharedAddress values_[2];  // of the multiplications
+    const u8* places_;
+  };
+
+  // One element of a tile. Returns the bits of kNothing if the weight does not hold it. (place_of_group() says the same
+  // to the host.)
+  static SPARSMITH_DEVICE Value element(const u8* tile, int row, int column) {
+    const int odd = column / 16 % 2;
+    const int fragment = column / 8 % 2;
+    const int group = column / 4 % 2 * 2 + column / 32;
+    const int quad = row % 8 * 4;
+    const auto* words = reinterpret_cast<const u32*>(tile + two_four::kValueBytes);
+    const u32 places = load_cached(words + quad + 2 * odd + fragment) >> (row / 8 * 16 + group * 4);
+    const u32 place = static_cast<u32>(column) % two_four::kGroup;
+    const int second = (places >> 2 & 3U) == place ? 1 : 0;
+    if (second == 0 && (places & 3U) != place) return {two_four::kNothing};
+    const int lane = quad + group;
+    const int first = (fragment * two_four::kLanes + (lane ^ fragment)) * 8 + 4 * odd + row / 8 * 2;
+    return load_cached(reinterpret_cast<const Value*>(tile) + first + second);
   }
 
   // The sum over the elements that the weight holds of row `row` of the tiles, in strips [first, end). Rare, so it uses
@@ -55,24 +107,6 @@ struct TwoFourTiles {
       }
     }
     return sum;
-  }
-
- private:
-  // One element of a tile. Returns the bits of kNothing if the weight does not hold it. (place_of_group() says the same
-  // to the host.)
-  static SPARSMITH_DEVICE Value element(const u8* tile, int row, int column) {
-    const int odd = column / 16 % 2;
-    const int fragment = column / 8 % 2;
-    const int group = column / 4 % 2 * 2 + column / 32;
-    const int quad = row % 8 * 4;
-    const auto* words = reinterpret_cast<const u32*>(tile + two_four::kValueBytes);
-    const u32 places = load_cached(words + quad + 2 * fragment + odd) >> (row / 8 * 16 + group * 4);
-    const u32 place = static_cast<u32>(column) % two_four::kGroup;
-    const int second = (places >> 2 & 3U) == place ? 1 : 0;
-    if (second == 0 && (places & 3U) != place) return {two_four::kNothing};
-    const int lane = quad + group;
-    const int first = (fragment * two_four::kLanes + lane) * 8 + 4 * odd + row / 8 * 2;
-    return load_cached(reinterpret_cast<const Value*>(tile) + first + second);
   }
 };
 

@@ -38,6 +38,30 @@ struct TileSums {
     }
   }
 
+  // The same with 64 columns of which W has at most two in four.
+  struct SparseOperands {
+    u32 values[2][4];  // for each of two multiplications, as for SparseTensorMultiply
+    u32 metadata;      // of the first one in lanes 0 and 1 of each quad, of the second one in lanes 2 and 3
+  };
+  SPARSMITH_DEVICE void multiply(const SparseOperands& tile, SwizzledRows x) {
+    using Multiply = SparseWarpgroupMultiply<Value, kTokens>;
+    Multiply::template add<0>(values, tile.values[0], tile.metadata, x);
+    Multiply::template add<1>(values, tile.values[1], tile.metadata, advanced(x, 64));
+  }
+
+  // Adds the products of one column of X by what this lane's rows hold there, if they hold something. Rare, so it loads
+  // X by elements. `nothing`: the bits that stand for no element.
+  template <class Input>
+  SPARSMITH_DEVICE void add_column(const Value (&w)[2], u32 nothing, const Input& input, int first_token, int column) {
+    SPARSMITH_UNROLL for (int i = 0; i < kTokens / 4; ++i) {
+      const float x = input.element(first_token + i / 2 * 8 + thread_index() % 4 * 2 + i % 2, column);
+      SPARSMITH_UNROLL for (int r = 0; r < 2; ++r) {
+        float& sum = values[i / 2 * 4 + r * 2 + i % 2];
+        if (w[r].bits != nothing) sum = multiply_add(to_float(w[r]), x, sum);
+      }
+    }
+  }
+
   // Whether all sums of the warp are finite.
   SPARSMITH_DEVICE bool finite() const {
     float checks[4] = {};  // side by side

@@ -74,13 +74,13 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
   return choices[random() % std::size(choices)];
 }
 
-bool makes_tiles(const Family& family) {
-  return family.name.ends_with("scatter") || family.name == "wgmma" || family.name == "specialized" ||
+bool multiplies_tiles(const Family& family) {
+  return family.name.ends_with("scatter") || family.name.ends_with("wgmma") || family.name == "specialized" ||
          family.name == "cooperative";
 }
 bool needs_16_bits(const Family& family) {
-  return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name == "two_four" ||
-         makes_tiles(family);
+  return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name.starts_with("two_four") ||
+         multiplies_tiles(family);
 }
 
 // Families that make use of Accumulation::kFp16Chains.
@@ -137,11 +137,11 @@ CsrMatrix draw_in_blocks(Random& random) {
 
 // False: it is left out. Emulated tensor cores need seconds for a wide matrix, and families that have no index of
 // columns know nothing of 65,536. For them, most wide weights become less wide ones, where every warp still goes round
-// several times, and two in three still have a multiple of any vector; of those for families that make tiles three
+// several times, and two in three still have a multiple of any vector; of those for families that multiply tiles three
 // quarters are left out.
 bool narrow_wide_weight(Random& random, const Family& family, CsrMatrix& matrix) {
   const auto between = [&](std::int64_t low, std::int64_t high) { return draw_between(random, low, high); };
-  const bool tiles = makes_tiles(family);
+  const bool tiles = multiplies_tiles(family);
   if (!needs_16_bits(family)) return true;
   const std::int64_t drawn = between(0, 47);
   if (drawn < (tiles ? 1 : 4)) return true;
@@ -386,7 +386,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.matrix = draw_weight(random, kernel + weight * 5);
       each.problem.device = typical_device(90);
       // Few blocks, which have many rows each: the emulator runs blocks one after another.
-      if (family.name == "slots" || family.name == "cooperative" || family.name == "bsr_wgmma")
+      if (family.name == "slots" || family.name == "cooperative" || family.name == "bsr_wgmma" ||
+          family.name == "two_four_wgmma")
         each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       if (family.name == "slots" && weight == 0 && draws_wide_tiles(parameter, value)) {
         each.matrix = draw_rows(random, draw_between(random, 20, 60), draw_between(random, 300, 1500),
@@ -397,7 +398,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
       if (family.name == "bsr_wgmma" && weight % 3 == 0) each.matrix = draw_in_blocks(random);
-      if (family.name == "two_four") keep_two_in_four(random, each.matrix);
+      if (family.name.starts_with("two_four")) keep_two_in_four(random, each.matrix);
       const auto take_spec = [&] {
         each.problem.spec = spec;
         each.problem.spec.set_weight(each.matrix.rows, each.matrix.cols, each.matrix.nnz());
@@ -418,7 +419,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
         each.problem.tokens = draw_tokens_of_panels(random, spec.type);
       if (family.name == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
-      const bool many_tokens = family.name == "cooperative" || family.name == "bsr_wgmma";
+      const bool many_tokens =
+          family.name == "cooperative" || family.name == "bsr_wgmma" || family.name == "two_four_wgmma";
       if (many_tokens && random() % 3 == 0) each.problem.tokens += 120;
       if (many_tokens && weight == 0) each.problem.tokens += 256;
       each.inputs = {.tokens = each.problem.tokens,
@@ -495,7 +497,8 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
         if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
-      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_")) step.grid = step.cluster;
+      for (const char* clusters : {"scatter_", "cooperative_", "two_four_wgmma_"})
+        if (step.kernel.starts_with(clusters)) step.grid = step.cluster;
       for (const char* whole : {"bsr_", "gather_", "sampled_", "unpack_"})
         if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];

@@ -49,7 +49,8 @@ const std::vector<Mutation>& mutations() {
        "give_back(work, last);", blocks([](const BsrWgmmaConfig& config, const PackedCase& each) {
          return in_pairs(config, each) && fills_stages_again(config, each);
        })},
-      {"stages have one phase", "number = 0;\n      parity ^= 1U;", "number = 0;", blocks(fills_stages_again)},
+      {"stages have one phase", "number -= kStages;\n    parity ^= 1U;", "number -= kStages;",
+       blocks(fills_stages_again)},
       {"products are not awaited", "warpgroup_multiply_wait();\n      if (last >= 0)", "if (last >= 0)",
        blocks(any_blocks)},
       {"products are not begun", "warpgroup_multiply_begin();", "", blocks(any_blocks)},
@@ -68,7 +69,7 @@ const std::vector<Mutation>& mutations() {
       {"both rows have the first one's blocks", "block_at(stage, r)", "block_at(stage, 0)", blocks(in_pairs)},
       {"warps take one place of outputs", "kOutputsAt + warp * Outputs::kBytes,", "kOutputsAt,", blocks(several_rows)},
       {"Inf goes unseen", "if (warpgroup_all(warp / 4, sums.finite()))", "if (true)", blocks(meets_infinity_in_some)},
-      {"nothing is taken for -0", "if (w[h].bits != bsr::kNothing) sum", "sum", blocks(meets_infinity_in_some)},
+      {"nothing is taken for -0", "if (w[r].bits != nothing) sum", "sum", blocks(meets_infinity_in_some)},
   };
   return all;
 }
