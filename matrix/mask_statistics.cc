@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <utility>
 #include <vector>
 
 #include "base/ceil_div.h"
@@ -17,32 +19,28 @@ constexpr int kPlanes = 8;                   // bits of a column's counter
 constexpr std::int64_t kMaxPlaneRows = 255;  // what they can count
 constexpr std::size_t kLevels = SparsityStatistics::kBlockSizes.size();
 
-// Groups of 4 << level bits that hold a set bit.
-std::int64_t touched_groups(std::uint64_t word, std::size_t level) {
-  constexpr std::array<std::uint64_t, kLevels> kFirstBits = {0x1111111111111111, 0x0101010101010101, 0x0001000100010001,
-                                                             0x0000000100000001, 1};
-  word |= word >> 1;
-  word |= word >> 2;
-  for (std::size_t i = 0; i < level; ++i) word |= word >> (4 << i);
-  return count_bits(word & kFirstBits[level]);
+// For each group of four bits of a word, in its place, how many of them are set.
+std::uint64_t counts_of_four(std::uint64_t word) {
+  const std::uint64_t of_two = word - ((word >> 1) & 0x5555555555555555);
+  return (of_two & 0x3333333333333333) + ((of_two >> 2) & 0x3333333333333333);
 }
-
-// Groups of four bits with three or four of them set.
-std::int64_t crowded_groups(std::uint64_t word) {
-  std::uint64_t count = word - ((word >> 1) & 0x5555555555555555);             // of two bits
-  count = (count & 0x3333333333333333) + ((count >> 2) & 0x3333333333333333);  // of four: 0 ... 4
-  return count_bits((count >> 2 | (count & count >> 1)) & 0x1111111111111111);
+// Sums of neighbouring counts of `bits` bits each, in places of twice as many.
+std::uint64_t sums_of_pairs(std::uint64_t counts, int bits) {
+  const std::uint64_t lower = ~std::uint64_t{0} / ((std::uint64_t{1} << bits) + 1);
+  return (counts & lower) + ((counts >> bits) & lower);
 }
 
 // One thread's counts over the rows it was given. Rows come as bit masks. Column counts are kept bit-sliced: plane p
-// holds bit p of 64 counters a word, so that a row is added to 64 columns by a few logical operations. Blocks of b
-// rows are the OR of their rows' masks, folded from b to 2 b.
+// holds bit p of 64 counters a word, so that a row is added to 64 columns by a few logical operations. Counts of blocks
+// lie several in a word too; those of b rows are folded to 2 b.
 class RowCounter {
  public:
   explicit RowCounter(std::int64_t cols)
-      : words_((cols + 63) / 64), mask_(words_), planes_(words_ * kPlanes), column_lengths_(words_ * 64) {
-    for (auto& level : folded_) level.resize(words_);
-  }
+      : words_((cols + 63) / 64),
+        mask_(words_),
+        planes_(words_ * kPlanes),
+        counts_(words_),
+        column_lengths_(words_ * 64) {}
 
   std::uint64_t* mask() { return mask_.data(); }
 
@@ -53,8 +51,7 @@ class RowCounter {
       const std::uint64_t word = mask_[i];
       if (word == 0) continue;
       length += count_bits(word);
-      illegal_groups_ += crowded_groups(word);
-      folded_[0][i] |= word;
+      add_groups(word, counts_[i]);
       std::uint64_t carry = word;
       for (int plane = 0; plane < kPlanes && carry != 0; ++plane) {
         std::uint64_t& bits = planes_[plane * words_ + i];
@@ -90,30 +87,66 @@ class RowCounter {
 
   void add_to(PatternCounts& counts) const {
     for (std::size_t i = 0; i < counts.column_lengths.size(); ++i) counts.column_lengths[i] += column_lengths_[i];
-    for (std::size_t level = 0; level < kLevels; ++level) counts.touched_blocks[level] += touched_[level];
-    counts.illegal_groups += illegal_groups_;
+    counts.blocks.add(blocks_);
+    for (std::size_t i = 0; i < counts.groups.size(); ++i)
+      for (std::size_t size = 0; size < counts.groups[i].size(); ++size) counts.groups[i][size] += groups_[i][size];
   }
 
  private:
+  // What the open blocks of 64 columns hold: 16 counts of 4 columns, the even ones in one word; 8, 4, 2, 1 of more.
+  struct BlockCounts {
+    std::array<std::uint64_t, 2> fours{};
+    std::array<std::uint64_t, kLevels> wider{};  // without the first
+  };
+
+  void add_groups(std::uint64_t word, BlockCounts& blocks) {
+    constexpr std::uint64_t kOnes = 0x1111111111111111;
+    const std::uint64_t fours = counts_of_four(word);
+    groups_[0][1] += count_bits(fours & ~(fours >> 1) & kOnes);
+    groups_[0][2] += count_bits(~fours & fours >> 1 & kOnes);
+    groups_[0][3] += count_bits(fours & fours >> 1 & kOnes);
+    groups_[0][4] += count_bits(fours >> 2 & kOnes);
+    const std::uint64_t eights = sums_of_pairs(fours, 4);
+    const std::uint64_t sixteens = sums_of_pairs(eights, 8);
+    for (int bit = 0; bit < 64; bit += 8) ++groups_[1][eights >> bit & 0xFF];
+    for (int bit = 0; bit < 64; bit += 16) ++groups_[2][sixteens >> bit & 0xFF];
+    blocks.fours[0] += fours & 0x0F0F0F0F0F0F0F0F;
+    blocks.fours[1] += fours >> 4 & 0x0F0F0F0F0F0F0F0F;
+  }
+
   void close_level(std::size_t level) {
-    std::int64_t touched = 0;
-    for (std::size_t i = 0; i < words_; ++i) {
-      const std::uint64_t word = folded_[level][i];
-      if (word == 0) continue;
-      touched += touched_groups(word, level);
-      if (level + 1 < kLevels) folded_[level + 1][i] |= word;
-      folded_[level][i] = 0;
+    for (BlockCounts& blocks : counts_) {
+      if (level == 0) {
+        close_blocks_of(blocks.fours[0], 8, level);
+        close_blocks_of(blocks.fours[1], 8, level);
+        blocks.wider[1] += blocks.fours[0] + blocks.fours[1];
+        blocks.fours = {};
+        continue;
+      }
+      const std::uint64_t counts = std::exchange(blocks.wider[level], 0);
+      const int bits = 4 << level;
+      close_blocks_of(counts, bits, level);
+      if (level + 1 < kLevels) blocks.wider[level + 1] += sums_of_pairs(counts, bits);
     }
-    touched_[level] += touched;
+  }
+
+  // Counts of blocks, of `bits` bits each.
+  void close_blocks_of(std::uint64_t counts, int bits, std::size_t level) {
+    while (counts != 0) {
+      const int at = std::countr_zero(counts) / bits * bits;
+      const std::uint64_t own = bits == 64 ? counts : counts >> at & ((std::uint64_t{1} << bits) - 1);
+      blocks_.add(level, static_cast<std::int64_t>(own));
+      counts -= own << at;
+    }
   }
 
   std::size_t words_;
   std::vector<std::uint64_t> mask_;
   std::vector<std::uint64_t> planes_;  // [kPlanes][words]
   std::int64_t plane_rows_ = 0;
-  std::array<std::vector<std::uint64_t>, kLevels> folded_;
-  std::array<std::int64_t, kLevels> touched_{};
-  std::int64_t illegal_groups_ = 0;
+  std::vector<BlockCounts> counts_;  // [words]
+  BlockTotals blocks_;
+  decltype(PatternCounts::groups) groups_{};
   std::vector<std::int64_t> column_lengths_;  // [words * 64]
 };
 

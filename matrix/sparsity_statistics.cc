@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "base/ceil_div.h"
+#include "matrix/weight_structure.h"
 
 namespace sparsmith {
 namespace {
@@ -58,16 +60,41 @@ double ratio(std::int64_t numerator, std::int64_t denominator) {
   return denominator == 0 ? 0 : static_cast<double>(numerator) / static_cast<double>(denominator);
 }
 
-std::int64_t illegal_groups_of(std::span<const std::uint32_t> columns) {
-  std::int64_t illegal = 0;
+// The groups of a row by their nonzeros.
+void count_groups(std::span<const std::uint32_t> columns, std::uint32_t size, std::array<std::int64_t, 17>& groups) {
   for (std::size_t begin = 0; begin < columns.size();) {
     std::size_t end = begin + 1;
-    while (end < columns.size() && columns[end] / 4 == columns[begin] / 4) ++end;
-    illegal += end - begin > 2 ? 1 : 0;
+    while (end < columns.size() && columns[end] / size == columns[begin] / size) ++end;
+    ++groups[end - begin];
     begin = end;
   }
-  return illegal;
 }
+
+// The nonzeros of each block in the present bands of rows, for all block sizes.
+class BlockCounter {
+ public:
+  explicit BlockCounter(std::int64_t cols) {
+    for (std::size_t i = 0; i < kSizes; ++i) counts_[i].resize(ceil_div(cols, SparsityStatistics::kBlockSizes[i]));
+  }
+
+  void add(std::uint32_t column) { ++counts_[0][column / SparsityStatistics::kBlockSizes[0]]; }
+
+  // Closes the blocks that end with row `rows` - 1; all of them behind the last one.
+  void close(std::int64_t rows, bool last, PatternCounts& to) {
+    for (std::size_t i = 0; i < kSizes && (last || rows % SparsityStatistics::kBlockSizes[i] == 0); ++i) {
+      for (std::size_t block = 0; block < counts_[i].size(); ++block) {
+        const std::int64_t count = std::exchange(counts_[i][block], 0);
+        if (count == 0) continue;
+        to.blocks.add(i, count);
+        if (i + 1 < kSizes) counts_[i + 1][block / 2] += count;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kSizes = SparsityStatistics::kBlockSizes.size();
+  std::array<std::vector<std::int64_t>, kSizes> counts_;
+};
 
 }  // namespace
 
@@ -99,36 +126,39 @@ SparsityStatistics statistics_of(PatternCounts counts) {
 
   for (std::size_t i = 0; i < SparsityStatistics::kBlockSizes.size(); ++i) {
     const std::int64_t size = SparsityStatistics::kBlockSizes[i];
-    const std::int64_t touched = counts.touched_blocks[i];
+    const std::int64_t touched = counts.blocks.touched[i];
     result.block_fill[i] = ratio(result.nnz, touched * size * size);
-    result.block_touched[i] = ratio(touched, ceil_div(counts.rows, size) * ceil_div(counts.cols, size));
+    const std::int64_t blocks = ceil_div(counts.rows, size) * ceil_div(counts.cols, size);
+    result.block_touched[i] = ratio(touched, blocks);
+    result.block_full[i] = ratio(counts.blocks.full[i], blocks);
+    result.block_rest[i] = ratio(result.nnz - counts.blocks.full_nonzeros[i], result.nnz);
   }
-  const std::int64_t groups = counts.rows * ceil_div(counts.cols, 4);
-  result.two_four_legal = ratio(groups - counts.illegal_groups, groups);
+  result.groups = counts.groups;
+  for (std::size_t i = 0; i < result.groups.size(); ++i) {
+    std::array<std::int64_t, 17>& sizes = result.groups[i];
+    sizes[0] = counts.rows * ceil_div(counts.cols, std::int64_t{SparsityStatistics::kGroupSizes[i]}) -
+               std::accumulate(sizes.begin() + 1, sizes.end(), std::int64_t{0});
+  }
+  const auto& fours = result.groups[0];
+  result.two_four_legal =
+      ratio(fours[0] + fours[1] + fours[2], std::accumulate(fours.begin(), fours.end(), std::int64_t{0}));
   return result;
 }
 
 SparsityStatistics compute_statistics(const CsrMatrix& matrix) {
   PatternCounts counts(matrix);
-  // A block column is counted once per band of rows.
-  constexpr std::size_t kSizes = SparsityStatistics::kBlockSizes.size();
-  std::array<std::vector<std::int32_t>, kSizes> last_bands;
-  for (std::size_t i = 0; i < kSizes; ++i)
-    last_bands[i].assign(ceil_div(matrix.cols, SparsityStatistics::kBlockSizes[i]), -1);
+  BlockCounter blocks(matrix.cols);
   const std::span<const std::uint32_t> columns(matrix.column_indices);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     counts.row_lengths[row] = matrix.row_length(row);
     const auto row_columns = columns.subspan(matrix.row_offsets[row], matrix.row_length(row));
     for (const std::uint32_t column : row_columns) {
       ++counts.column_lengths[column];
-      for (std::size_t i = 0; i < kSizes; ++i) {
-        const auto band = static_cast<std::int32_t>(row / SparsityStatistics::kBlockSizes[i]);
-        std::int32_t& last = last_bands[i][column / SparsityStatistics::kBlockSizes[i]];
-        counts.touched_blocks[i] += last != band ? 1 : 0;
-        last = band;
-      }
+      blocks.add(column);
     }
-    counts.illegal_groups += illegal_groups_of(row_columns);
+    for (std::size_t i = 0; i < counts.groups.size(); ++i)
+      count_groups(row_columns, SparsityStatistics::kGroupSizes[i], counts.groups[i]);
+    blocks.close(row + 1, row + 1 == matrix.rows, counts);
   }
   return statistics_of(std::move(counts));
 }
@@ -182,6 +212,12 @@ std::string to_json(const SparsityStatistics& statistics, const std::string& nam
        statistics.format_bytes(static_cast<std::int64_t>(size_of(statistics.data_type)))) {
     json["bytes"][format] = bytes;
   }
+  const auto structure = structure_of(statistics);
+  json["structure"] = structure ? structure->text() : "";
+  json["structures"] = nlohmann::ordered_json::array();
+  for (const WeightStructure& each : structures_of(statistics))
+    json["structures"].push_back(
+        {{"name", each.name}, {"fill", each.fill}, {"rest", each.rest}, {"bytes", each.bytes}});
   // A name is whatever a file says: bytes that are no UTF-8 are replaced, never thrown at.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -31,7 +31,13 @@ struct SparsityStatistics {
   static constexpr std::array<int, 5> kBlockSizes = {4, 8, 16, 32, 64};
   std::array<double, 5> block_fill{};     // nnz / (touched blocks * b * b); 0 without nonzeros
   std::array<double, 5> block_touched{};  // share of blocks that hold a nonzero
+  std::array<double, 5> block_full{};     // share of blocks that are at least half full
+  std::array<double, 5> block_rest{};     // share of the nonzeros that are in other blocks
   double two_four_legal = 0;              // share of aligned 1 x 4 groups, ceil(K / 4) a row, with at most two nonzeros
+
+  static constexpr std::array<int, 3> kGroupSizes = {4, 8, 16};
+  std::array<std::array<std::int64_t, 17>, 3>
+      groups{};  // of aligned 1 x 4, 8, 16 groups: how many have 0, 1, ... nonzeros
 
   // Row lengths: histogram[0] counts empty rows, histogram[i] counts rows of length [2^(i-1), 2^i).
   std::vector<std::int64_t> row_length_histogram;
@@ -49,6 +55,29 @@ struct SparsityStatistics {
 
 SparsityStatistics compute_statistics(const CsrMatrix& matrix);
 
+// Blocks that hold something, of each size in SparsityStatistics::kBlockSizes.
+struct BlockTotals {
+  using OfSizes = std::array<std::int64_t, SparsityStatistics::kBlockSizes.size()>;
+  OfSizes touched{};
+  OfSizes full{};  // at least half full
+  OfSizes full_nonzeros{};
+
+  void add(std::size_t size, std::int64_t nonzeros) {
+    const std::int64_t side = SparsityStatistics::kBlockSizes[size];
+    ++touched[size];
+    if (2 * nonzeros < side * side) return;
+    ++full[size];
+    full_nonzeros[size] += nonzeros;
+  }
+  void add(const BlockTotals& other) {
+    for (std::size_t i = 0; i < touched.size(); ++i) {
+      touched[i] += other.touched[i];
+      full[i] += other.full[i];
+      full_nonzeros[i] += other.full_nonzeros[i];
+    }
+  }
+};
+
 // The counts of one pass over a matrix. statistics_of() computes the statistics from them.
 struct PatternCounts {
   // Of a matrix, with nothing counted yet.
@@ -64,14 +93,15 @@ struct PatternCounts {
   DataType data_type;
   std::vector<std::int64_t> row_lengths;     // [rows]
   std::vector<std::int64_t> column_lengths;  // [cols]
-  std::array<std::int64_t, SparsityStatistics::kBlockSizes.size()> touched_blocks{};
-  std::int64_t illegal_groups = 0;  // aligned 1 x 4 groups with three or four nonzeros
+  BlockTotals blocks;
+  decltype(SparsityStatistics::groups) groups{};  // without those that hold nothing
 };
 SparsityStatistics statistics_of(PatternCounts counts);
 
 // The statistics as one JSON object: name, M, K, nnz, sparsity, row_mean, row_cov, row_max_over_mean, empty_row_frac,
 // col_cov, empty_col_frac, row_min, row_max, b4_fill ... b64_fill, b4_nzb ... b64_nzb (block_touched), n24_ok_frac,
-// dtype, row_length_histogram, and bytes (an object: format -> bytes with values of the source's type).
+// dtype, row_length_histogram, bytes (an object: format -> bytes with values of the source's type), structure (the text
+// of structure_of(), or "") and structures (structures_of()).
 std::string to_json(const SparsityStatistics& statistics, const std::string& name);
 
 }  // namespace sparsmith

@@ -109,8 +109,8 @@ Status draw_file(Random& random, const Family& family, Output& output) {
     if (attempt % 1000 == 0) {
       const auto rows = static_cast<std::int64_t>(1 + random() % 80);
       const auto cols = static_cast<std::int64_t>(1 + random() % 150);
-      matrix =
-          family.name == "two_four" ? draw_two_four(random, rows, cols, 0.7) : draw_uneven_matrix(random, rows, cols);
+      matrix = family.name.starts_with("two_four") ? draw_two_four(random, rows, cols, 0.7)
+                                                   : draw_uneven_matrix(random, rows, cols);
       problem.tokens = family.name == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
       // Of a kind and, after some attempts, of a type that the family serves.
       const bool multiplies = family.serves(OperatorSpec());

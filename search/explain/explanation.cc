@@ -5,6 +5,7 @@
 #include <string>
 
 #include "generator/search_space.h"
+#include "matrix/weight_structure.h"
 #include "search/choice/bucket.h"
 
 namespace sparsmith {
@@ -100,6 +101,7 @@ double fastest_other(const Explanation& explanation) {
 Explanation explain(const Problem& problem, const SparsityStatistics& statistics, const ChoiceToExplain& choice,
                     const std::vector<MeasurementRecord>& measurements) {
   Explanation explanation;
+  if (const auto structure = structure_of(statistics)) explanation.structure = structure->text();
   for (const auto& each : families()) {
     if (!each->serves(problem.spec)) continue;
     const SearchSpace space = search_space(*each, problem, statistics);

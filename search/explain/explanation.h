@@ -30,6 +30,8 @@ struct Explanation {
   std::vector<Rejection> rejections;    // each of them, the first ones
   std::int64_t further_rejections = 0;  // that are left out
 
+  std::string structure;  // WeightStructure::text() of the weight; empty: none
+
   // The fastest other measured config. Times outside of a final have few samples.
   double runner_up_us = 0;  // 0: none
   std::string runner_up;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "generator/search_space.h"
+#include "matrix/synthesis.h"
 #include "tests/support/sample_weight.h"
 
 namespace sparsmith {
@@ -51,6 +52,16 @@ TEST_F(ExplanationTest, FamiliesComeFastestFirstWithWhatTheyTried) {
   EXPECT_EQ(tried, static_cast<std::int64_t>(measurements_.size()));
   EXPECT_EQ(explanation.runner_up_us, 11);
   EXPECT_FALSE(explanation.cuts.empty());
+}
+
+TEST_F(ExplanationTest, NamesTheStructureOfTheWeight) {
+  EXPECT_EQ(explain(problem_, statistics_, choice_, measurements_).structure, "");
+  SynthesisSpec spec;
+  spec.rows = 64;
+  spec.cols = 256;
+  spec.sparsity = 0.5;
+  spec.pattern = parse_synthesis_pattern("2:4").value();
+  EXPECT_EQ(explain(problem_, compute_statistics(synthesize(spec).value()), choice_, measurements_).structure, "2:4");
 }
 
 TEST_F(ExplanationTest, TheLastMeasurementCountsAndFailuresHaveReasons) {

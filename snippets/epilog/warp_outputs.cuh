@@ -29,19 +29,21 @@ struct WarpOutputs {
   SPARSMITH_DEVICE void store(const float (&sums)[kTokens / 2]) const {
     const bool whole = output.template takes_vectors<kRunRows>() && first_token + kTokens <= n &&
                        rows_together() + kWarps * kRows <= static_cast<u32>(end_row);
-    if constexpr (!Output::kReads) {
+    if constexpr (kFinishes) {
       if (whole) {
         store_finished(sums);
         return;
       }
     }
     SPARSMITH_UNROLL for (int part = 0; part < kTokens / kSumTokens; ++part) {
-      store_sums(sums + part * kSumTokens / 2, first_token + part * kSumTokens, Output::kReads && whole);
+      store_sums(sums + part * kSumTokens / 2, first_token + part * kSumTokens, !kFinishes && whole);
     }
   }
 
  private:
-  static constexpr int kRunRows = 8;             // that are stored as a vector
+  static constexpr int kRunRows = 8;  // that are stored as a vector
+  // Outputs of two bytes that depend on the sums alone.
+  static constexpr bool kFinishes = !Output::kReads && sizeof(typename Output::template Finished<1>) == 2;
   static constexpr int kTogether = kWarps * 32;  // threads
   static SPARSMITH_DEVICE int lane() { return lane_index(); }
   static SPARSMITH_DEVICE int warp() { return thread_index() / 32 % kWarps; }

@@ -5,9 +5,9 @@
 // a box (device/tensor_copies.cuh), and the strip of W of each panel as an array. Arrival barriers hand stages over.
 // Blocks are persistent: while outputs are stored, the stages of the next ones are filled.
 //
-// Where there are few outputs, the blocks of a cluster have the same rows and tokens instead, with a part of the
-// columns each, and add up their sums (reduction/block_sums.cuh). Strips are multiplied in order: two runs give equal
-// bits.
+// Where there are few outputs, several blocks have the same rows and tokens, with a part of the columns each. If they
+// are a cluster, they add up their sums (reduction/block_sums.cuh); otherwise another kernel does. Strips are
+// multiplied in order: two runs give equal bits.
 //
 // A group with fewer than two nonzeros multiplies some X by 0, and 0 * Inf is NaN. So a warpgroup whose sums are not
 // finite adds up the products of the elements that the weight holds.
@@ -27,7 +27,7 @@
 
 namespace sparsmith {
 
-// kStages: of X and W. kParts: of the columns.
+// kStages: of X and W. kParts: of the columns, that a cluster adds up.
 template <class Input, class Output, int kTokens, int kRowTiles, int kStages, int kParts>
 struct TwoFourWgmmaKernel {
   SPARSMITH_ROLE(kernel)

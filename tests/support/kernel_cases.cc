@@ -497,8 +497,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
         if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
-      for (const char* clusters : {"scatter_", "cooperative_", "two_four_wgmma_"})
-        if (step.kernel.starts_with(clusters)) step.grid = step.cluster;
+      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_")) step.grid = step.cluster;
       for (const char* whole : {"bsr_", "gather_", "sampled_", "unpack_"})
         if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];

@@ -29,6 +29,7 @@ struct Options {
   bool force = false;
   bool json = false;
   bool full = false;
+  bool structures = false;
   bool histogram = false;
   std::uint64_t seed = 0;
   std::int64_t max_memory = 0;
@@ -67,10 +68,11 @@ Result<ExitCode> run(const Options& options) {
     return kDone;
   }
   print("{}", analysis_table(file, analysis.weights));
-  if (options.histogram || analysis.weights.size() == 1) {
-    for (const AnalyzedWeight& weight : analysis.weights) {
-      print("\n{}", row_length_histogram(file.tensors()[weight.index].name, weight.statistics));
-    }
+  const bool single = analysis.weights.size() == 1;
+  for (const AnalyzedWeight& weight : analysis.weights) {
+    const std::string& name = file.tensors()[weight.index].name;
+    if (options.structures || single) print("\n{}", structure_table(name, weight.statistics));
+    if (options.histogram || single) print("\n{}", row_length_histogram(name, weight.statistics));
   }
   return kDone;
 }
@@ -88,6 +90,8 @@ void add_analyze_command(CLI::App& app, Action& action) {
       ->required();
   command->add_flag("--full", options->full, "List every skipped tensor");
   command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--structures", options->structures,
+                    "Print, for each weight, which blocks and which N of M columns hold how many of its nonzeros");
   command->add_flag("--histogram", options->histogram, "Print a histogram of row lengths for each weight");
   add_page_options(*command, options->html, options->force);
   add_selection_options(*command, options->selection);

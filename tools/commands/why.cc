@@ -54,6 +54,8 @@ void print_families(const Explanation& explanation) {
 void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
   const auto config = Config::parse(choice.config);
   const bool sparse = !config.ok() || !is_baseline(*config);
+  print("  structure {}\n",
+        explanation.structure.empty() ? "none: neither blocks nor N of M columns" : explanation.structure);
   if (explanation.runner_up_us > 0) {
     print("  margin    {:+.1f} % to the fastest other one tried, {:.2f} us: {}\n",
           (explanation.runner_up_us / choice.median_us - 1) * 100, explanation.runner_up_us, explanation.runner_up);
@@ -136,7 +138,8 @@ nlohmann::json why_json(const Explanation& explanation) {
                            {"runner_up", explanation.runner_up},
                            {"runner_up_us", explanation.runner_up_us},
                            {"bounds", nlohmann::json::array()},
-                           {"flips_at_density", explanation.flips_at_density}};
+                           {"flips_at_density", explanation.flips_at_density},
+                           {"structure", explanation.structure}};
   for (const Explanation::FamilyRecord& each : explanation.families) {
     object["families"].push_back({{"name", each.name},
                                   {"configs", each.configs},

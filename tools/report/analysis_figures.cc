@@ -14,14 +14,13 @@ namespace {
 
 Table layer_table(const LayerAnalysis& analysis) {
   Table table{.columns = {"weight", ">shape", "dtype", ">zeros", ">row CoV", ">max/mean", ">empty rows", ">column CoV",
-                          ">b16 fill", ">2:4 legal", "smallest format"}};
+                          "structure", "smallest format"}};
   for (const AnalyzedLayer& layer : analysis.layers) {
     const SparsityStatistics& s = layer.statistics;
     const SparsityStatistics::FormatBytes best = smallest_format(s);
     table.add(layer.name, shape_text(s.rows, s.cols), short_name(s.data_type), percent(s.sparsity, 2),
               fmt::format("{:.3f}", s.row_cov), fmt::format("{:.2f}", s.row_max_over_mean),
-              percent(s.empty_row_fraction, 2), fmt::format("{:.3f}", s.column_cov),
-              fmt::format("{:.3f}", s.block_fill[2]), percent(s.two_four_legal, 2),
+              percent(s.empty_row_fraction, 2), fmt::format("{:.3f}", s.column_cov), layer.structure,
               fmt::format("{} {}", best.format, human_bytes(best.bytes)));
   }
   return table;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/printable.h"
+#include "matrix/weight_structure.h"
 #include "tools/report/table.h"
 
 namespace sparsmith::tools {
@@ -15,8 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxNameWidth = 48;
 constexpr std::int64_t kBarWidth = 50;
-constexpr std::size_t kBlock16 = 2;  // in SparsityStatistics::kBlockSizes
-static_assert(SparsityStatistics::kBlockSizes[kBlock16] == 16);
 
 // Long names keep their end, which tells layers apart.
 std::string shortened(const std::string& name) {
@@ -35,9 +34,23 @@ SparsityStatistics::FormatBytes smallest_format(const SparsityStatistics& statis
   return *std::ranges::min_element(formats, {}, &SparsityStatistics::FormatBytes::bytes);
 }
 
+std::string structure_text(const SparsityStatistics& statistics) {
+  const auto structure = structure_of(statistics);
+  if (!structure) return "-";
+  return structure->rest == 0 ? structure->name : fmt::format("{} + {}", structure->name, percent(structure->rest));
+}
+
+std::string structure_table(const std::string& name, const SparsityStatistics& statistics) {
+  Table table{.columns = {"structure", ">fill", ">nonzeros outside", ">bytes with them"}};
+  for (const WeightStructure& each : structures_of(statistics))
+    table.add(each.name, fmt::format("{:.3f}", each.fill), percent(each.rest, 2), human_bytes(each.bytes));
+  const auto nearest = structure_of(statistics);
+  return fmt::format("{}: {}\n{}", printable(name), nearest ? nearest->text() : "no regular structure", table.plain());
+}
+
 std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeight>& weights) {
-  Table table{.columns = {"weight", ">shape", "dtype", ">sparsity", ">row CoV", ">max/mean", ">empty", ">b16 fill",
-                          ">2:4", "smallest format", "row lengths"}};
+  Table table{.columns = {"weight", ">shape", "dtype", ">sparsity", ">row CoV", ">max/mean", ">empty", "structure",
+                          "smallest format", "row lengths"}};
   std::int64_t dense = 0;
   std::int64_t smallest = 0;
   for (const AnalyzedWeight& weight : weights) {
@@ -46,8 +59,7 @@ std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeig
     const std::vector<std::int64_t>& histogram = s.row_length_histogram;
     table.add(shortened(file.tensors()[weight.index].name), fmt::format("{} x {}", s.rows, s.cols),
               short_name(s.data_type), percent(s.sparsity, 2), fmt::format("{:.3f}", s.row_cov),
-              fmt::format("{:.2f}", s.row_max_over_mean), percent(s.empty_row_fraction),
-              fmt::format("{:.3f}", s.block_fill[kBlock16]), percent(s.two_four_legal, 0),
+              fmt::format("{:.2f}", s.row_max_over_mean), percent(s.empty_row_fraction), structure_text(s),
               fmt::format("{} {}", best.format, human_bytes(best.bytes)),
               // A bar a power of two.
               sparkline({histogram.begin() + static_cast<std::ptrdiff_t>(first_filled_bin(histogram)), histogram.end()},

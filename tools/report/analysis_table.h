@@ -11,6 +11,12 @@ namespace sparsmith::tools {
 // The format with the smallest size, for values in the weight's own type.
 SparsityStatistics::FormatBytes smallest_format(const SparsityStatistics& statistics);
 
+// The structure that the weight has or nearly has, "2:4", "b32 + 1.2 %"; "-": none.
+std::string structure_text(const SparsityStatistics& statistics);
+
+// How many nonzeros blocks of each size hold, and N of M columns.
+std::string structure_table(const std::string& name, const SparsityStatistics& statistics);
+
 // One line a weight, and one for their sum.
 std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeight>& weights);
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "matrix/safetensors.h"
+#include "matrix/weight_structure.h"
 #include "tools/report/sections.h"
 #include "tools/report/speedups.h"
 
@@ -57,6 +58,7 @@ Result<LayerAnalysis> layer_analysis(const ModelFile& file, const ModelAnalysis&
     AnalyzedLayer& layer = result.layers.emplace_back();
     layer.name = file.tensors()[weight.index].name;
     layer.statistics = weight.statistics;
+    if (const auto structure = structure_of(weight.statistics)) layer.structure = structure->text();
     if (result.layers.size() > kDetailedLayers) continue;
     SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, file.read(weight.index));
     layer.map = density_map(matrix, kMapCells);

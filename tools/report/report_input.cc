@@ -82,6 +82,7 @@ AnalyzedLayer layer_from(JsonReader& fields) {
     s.block_touched[i] = fields.number(touched.c_str(), 0, 1);
   }
   s.two_four_legal = fields.number("n24_ok_frac", 0, 1);
+  layer.structure = fields.text_or("structure", "");  // which earlier versions do not write
   const std::string type = fields.text("dtype");
   if (const auto known = data_type_from_short_name(type)) {
     s.data_type = *known;

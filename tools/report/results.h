@@ -16,6 +16,7 @@ namespace sparsmith::tools {
 struct AnalyzedLayer {
   std::string name;
   SparsityStatistics statistics;  // without quantiles of row lengths when it comes from JSON
+  std::string structure;          // WeightStructure::text(), or nothing
   DensityMap map;                 // without cells when the weight was not read
 };
 

@@ -17,7 +17,10 @@ struct TwoFourWgmmaConfig : NamedConfig {
   int token_tile = at("token_tile");      // tokens of a block of threads
   int row_tiles = at("row_tiles");        // panels of 64 rows of a block of threads
   int column_parts = at("column_parts");  // blocks that share out the columns of an output
+  int cluster_sums = at("sum");           // 1: they are a cluster, which adds up; 0: a second kernel does
 
+  int cluster() const { return cluster_sums != 0 ? column_parts : 1; }  // its blocks
+  bool second_kernel() const { return column_parts > cluster(); }
   // Idle warps leave their registers to those that multiply (TwoFourWgmmaKernel::kMovesRegisters).
   bool moves_registers() const { return token_tile * row_tiles == 512; }
   int threads() const { return 128 * row_tiles + (moves_registers() ? 128 : 64); }

@@ -17,9 +17,10 @@ CsrMatrix drawn(std::int64_t rows, std::int64_t cols) {
   return draw_two_four(random, rows, cols, 1);
 }
 
-Config plain_config(std::int64_t token_tile = 256, std::int64_t row_tiles = 2, std::int64_t column_parts = 1) {
+Config plain_config(std::int64_t token_tile = 256, std::int64_t row_tiles = 2, std::int64_t column_parts = 1,
+                    std::int64_t sum = 0) {
   return Config{"two_four_wgmma",
-                {{"token_tile", token_tile}, {"row_tiles", row_tiles}, {"column_parts", column_parts}}};
+                {{"token_tile", token_tile}, {"row_tiles", row_tiles}, {"column_parts", column_parts}, {"sum", sum}}};
 }
 
 TEST(TwoFourWgmmaFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
@@ -41,7 +42,7 @@ TEST(TwoFourWgmmaFamilyTest, ARuleSaysWhatItForbids) {
     return two_four_wgmma_family().check(config, of, statistics).message();
   };
   EXPECT_EQ(refusal(problem, plain_config()), "");
-  EXPECT_NE(refusal(problem, plain_config(256, 2, 2)).find("idle warps"), std::string::npos);
+  EXPECT_NE(refusal(problem, plain_config(256, 2, 2, 1)).find("idle warps"), std::string::npos);
   EXPECT_NE(refusal(problem_of(1024, 1024, 512, DataType::kFloat32), plain_config()).find("16-bit"), std::string::npos);
   Problem other = problem;
   other.spec.layout = Layout::kFeatureMajor;
@@ -76,7 +77,7 @@ TEST(TwoFourWgmmaFamilyTest, ThePlanFillsTheDeviceOnce) {
     EXPECT_TRUE(packed.ok()) << packed.status().to_string();
     const auto candidate = two_four_wgmma_family().generate(config, problem, *packed);
     EXPECT_TRUE(candidate.ok()) << candidate.status().to_string();
-    EXPECT_EQ(candidate->plan.steps.size(), 1U);
+    EXPECT_EQ(candidate->plan.steps.size(), TwoFourWgmmaConfig(config).second_kernel() ? 2U : 1U);
     EXPECT_EQ(candidate->kernels[0].architecture, "sm_90a");
     return std::pair(candidate->plan.steps[0], packed->facts);
   };
@@ -88,10 +89,13 @@ TEST(TwoFourWgmmaFamilyTest, ThePlanFillsTheDeviceOnce) {
   EXPECT_EQ(blocks(plain_config(), 1), 8);
   EXPECT_EQ(blocks(plain_config(), 300), 16);
   EXPECT_EQ(blocks(plain_config(), 100'000), 132);
-  EXPECT_EQ(blocks(plain_config(64, 1, 2), 64), 16);
-  const PlanStep parts = plan_of(plain_config(64, 1, 2)).first;
+  EXPECT_EQ(blocks(plain_config(64, 1, 2, 1), 64), 16);
+  const PlanStep parts = plan_of(plain_config(64, 1, 2, 1)).first;
   EXPECT_EQ(parts.cluster[2].evaluate({}).value(), 2);
   EXPECT_EQ(parts.grid[2].evaluate({}).value(), 2);
+  const PlanStep split = plan_of(plain_config(256, 2, 2, 0)).first;
+  EXPECT_EQ(split.cluster[2].evaluate({}).value(), 1);
+  EXPECT_EQ(split.grid[2].evaluate({}).value(), 2);
   const auto map = std::ranges::find(parts.arguments, PlanArgument::Kind::kTensorMap, &PlanArgument::kind);
   ASSERT_NE(map, parts.arguments.end());
   EXPECT_EQ(*map, tensor_map("x", 512, {64, 64}));

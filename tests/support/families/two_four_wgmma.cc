@@ -33,16 +33,16 @@ bool several_strips(const TwoFourWgmmaConfig& config, const PackedCase& each) {
   return strips_of_part(config, each) > 3 && shows(each);
 }
 bool several_outputs(const TwoFourWgmmaConfig& config, const PackedCase& each) {
-  return config.column_parts == 1 && shows(each) &&
+  return config.cluster() == 1 && shows(each) &&
          ceil_div(each.packed.facts.at("panels"), std::int64_t{config.row_tiles}) *
                  ceil_div(each.problem.tokens, std::int64_t{config.token_tile}) >
-             each.problem.device.sm_count;
+             std::max(1, each.problem.device.sm_count / config.column_parts);
 }
 bool several_panels(const TwoFourWgmmaConfig& config, const PackedCase& each) {
   return config.row_tiles > 1 && each.matrix.rows > 80 && shows(each);
 }
 bool cluster_of_parts(const TwoFourWgmmaConfig& config, const PackedCase& each) {
-  return config.column_parts > 1 && each.packed.facts.at("strips") >= config.column_parts && shows(each);
+  return config.cluster() > 1 && each.packed.facts.at("strips") >= config.column_parts && shows(each);
 }
 bool meets_infinity_in_some(const TwoFourWgmmaConfig&, const PackedCase& each) { return meets_infinity(each); }
 
@@ -98,14 +98,20 @@ const std::vector<Mutation>& mutations() {
          return config.row_tiles > 1 && cluster_of_parts(config, each);
        })},
       {"parts of the columns do the same strips", "first_strip = block_index_z() * part_strips", "first_strip = 0",
-       strips(cluster_of_parts)},
+       strips([](const TwoFourWgmmaConfig& config, const PackedCase& each) {
+         return config.column_parts > 1 && each.packed.facts.at("strips") >= config.column_parts && shows(each);
+       })},
+      {"parts of the columns store to one place", "static_cast<i64>(block_index_z()) * rows * n", "static_cast<i64>(0)",
+       strips([](const TwoFourWgmmaConfig& config, const PackedCase& each) {
+         return config.second_kernel() && each.packed.facts.at("strips") >= config.column_parts && shows(each);
+       })},
       {"rows of an output begin with the first panel", "const int row = first_panel * two_four::kPanelRows +",
        "const int row =", strips([](const TwoFourWgmmaConfig& config, const PackedCase& each) {
          return cluster_of_parts(config, each) && each.matrix.rows > 64 * config.row_tiles + 4;
        })},
       {"warps take one place of outputs", "kOutputsAt + place.warp * Outputs::kBytes,", "kOutputsAt,",
        strips([](const TwoFourWgmmaConfig& config, const PackedCase& each) {
-         return config.column_parts == 1 && each.matrix.rows > 20;
+         return config.cluster() == 1 && each.matrix.rows > 20;
        })},
       {"Inf goes unseen", "if (!there || warpgroup_all(warp / 4, sums.finite()))", "if (true)",
        strips(meets_infinity_in_some)},
@@ -118,8 +124,8 @@ std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight& packed, s
   const TwoFourWgmmaConfig config(each.config);
   const std::int64_t outputs = rows_of_grid(packed.facts.at("panels"), config.row_tiles).blocks() *
                                tokens_of_grid(n, config.token_tile).blocks();
-  if (config.column_parts > 1) return {rows_of_grid(outputs, 1), parts_of_grid(config.column_parts)};
-  return {{.axis = 0, .work = outputs, .most = each.problem.device.sm_count}, parts_of_grid(1)};
+  return {{.axis = 0, .work = outputs, .most = std::max(1, each.problem.device.sm_count / config.column_parts)},
+          parts_of_grid(config.column_parts)};
 }
 
 const Registration kRegistered("two_four_wgmma", {mutations, grid});
