@@ -31,29 +31,12 @@ std::set<std::string> offered_names(const std::string& text) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  for (const char* own : {"GlobalLoad",
-                          "SPARSMITH_GLOBAL_LOAD",
-                          "load_global",
-                          "SPARSMITH_TEXT_0_31",
-                          "SPARSMITH_TEXT_32_63",
-                          "SPARSMITH_TEXT_64_127",
-                          "SPARSMITH_SUMS_8",
-                          "SPARSMITH_SUMS_32",
-                          "SPARSMITH_WARPGROUP_MULTIPLY",
-                          "SPARSMITH_WARPGROUP_MULTIPLIES",
-                          "SPARSMITH_SPARSE_MULTIPLY",
-                          "SPARSMITH_TENSOR_MULTIPLY",
-                          "SPARSMITH_SM_90",
-                          "SPARSMITH_ASM_SM_90",
-                          "barrier_init",
-                          "barrier_wait",
-                          "SPARSMITH_TEXT_0_3",
-                          "SPARSMITH_TEXT_0_7",
-                          "SPARSMITH_TEXT_0_15",
-                          "SPARSMITH_SUMS_4",
-                          "SPARSMITH_SHARED_MULTIPLY",
-                          "SPARSMITH_SHARED_MULTIPLIES"})
+  for (const char* own :
+       {"GlobalLoad", "load_global", "SPARSMITH_SM_90", "SPARSMITH_ASM_SM_90", "barrier_init", "barrier_wait"})
     names.erase(own);
+  const std::regex undefined("#undef (\\w+)");
+  for (std::sregex_iterator found(text.begin(), text.end(), undefined), end; found != end; ++found)
+    names.erase((*found)[1]);
   return names;
 }
 

@@ -164,9 +164,10 @@ class SelectionSampler {
 };
 
 void draw_blocks(const SynthesisSpec& spec, CsrMatrix& matrix) {
-  const auto size = static_cast<std::int64_t>(spec.pattern.parameter);
-  const std::int64_t block_rows = (spec.rows + size - 1) / size;
-  const std::int64_t block_cols = (spec.cols + size - 1) / size;
+  const auto height = static_cast<std::int64_t>(spec.pattern.parameter);
+  const auto width = static_cast<std::int64_t>(spec.pattern.block_columns);
+  const std::int64_t block_rows = (spec.rows + height - 1) / height;
+  const std::int64_t block_cols = (spec.cols + width - 1) / width;
   const std::int64_t blocks = block_rows * block_cols;
   SelectionSampler sampler(blocks, std::llround((1 - spec.sparsity) * static_cast<double>(blocks)),
                            substream(spec.seed, kElements));
@@ -175,10 +176,10 @@ void draw_blocks(const SynthesisSpec& spec, CsrMatrix& matrix) {
     columns.clear();
     for (std::int64_t block = 0; block < block_cols; ++block) {
       if (!sampler.take_next()) continue;
-      for (std::int64_t j = block * size; j < std::min((block + 1) * size, spec.cols); ++j)
+      for (std::int64_t j = block * width; j < std::min((block + 1) * width, spec.cols); ++j)
         columns.push_back(static_cast<std::uint32_t>(j));
     }
-    for (std::int64_t i = band * size; i < std::min((band + 1) * size, spec.rows); ++i) {
+    for (std::int64_t i = band * height; i < std::min((band + 1) * height, spec.rows); ++i) {
       matrix.column_indices.insert(matrix.column_indices.end(), columns.begin(), columns.end());
       matrix.row_offsets.push_back(matrix.nnz());
     }
@@ -226,11 +227,19 @@ Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text) {
   if (text == "2:4") return SynthesisPattern{Kind::kTwoFour, 0};
   if (const auto sigma = with_parameter("lognormal:", 0, 3)) return SynthesisPattern{Kind::kLognormal, *sigma};
   if (const auto exponent = with_parameter("power:", 0, 8)) return SynthesisPattern{Kind::kPower, *exponent};
-  if (const auto size = with_parameter("block:", 1, 256); size && *size == std::floor(*size))
-    return SynthesisPattern{Kind::kBlock, *size};
+  if (text.starts_with("block:")) {
+    const std::size_t cross = text.find('x');
+    const auto side = [&](std::string_view number) -> std::optional<double> {
+      const auto value = parse_number<std::int64_t>(number);
+      return value && *value >= 1 && *value <= 256 ? std::optional<double>(*value) : std::nullopt;
+    };
+    const auto height = side(text.substr(6, cross == std::string_view::npos ? cross : cross - 6));
+    const auto width = cross == std::string_view::npos ? height : side(text.substr(cross + 1));
+    if (height && width) return SynthesisPattern{Kind::kBlock, *height, *width};
+  }
   return invalid_argument(
       fmt::format("unknown pattern '{}'; expected uniform, lognormal:S (S in [0, 3]), power:A (A in [0, 8]), "
-                  "block:B (B in 1 ... 256) or 2:4",
+                  "block:B or block:RxC (1 to 256 rows and columns) or 2:4",
                   text));
 }
 

@@ -14,15 +14,17 @@ namespace sparsmith {
 //   lognormal:S   rows and columns carry weights e^(S z), z normal; an element's chance is their product. The row CoV
 //                 exceeds the binomial one by sqrt(e^(S^2) - 1), about S: real layers have 0.1 to 1.
 //   power:A       row lengths fall as rank^-A, in drawn order; columns are uniform
-//   block:B       whole B x B blocks, at drawn places
+//   block:B       whole B x B blocks, at drawn places; block:RxC: of R rows and C columns
 //   2:4           at most two nonzeros in each aligned group of four columns; exactly two at sparsity 0.5
 struct SynthesisPattern {
   enum class Kind { kUniform, kLognormal, kPower, kBlock, kTwoFour };
   Kind kind = Kind::kUniform;
-  double parameter = 0;  // S, A or B
+  double parameter = 0;      // S, A, B or R
+  double block_columns = 0;  // B or C
 };
 
-// Error: kInvalidArgument for an unknown pattern or a parameter out of range (S in [0, 3], A in [0, 8], B in [1, 256]).
+// Error: kInvalidArgument for an unknown pattern or a parameter out of range (S in [0, 3], A in [0, 8], B, R and C in
+// [1, 256]).
 Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text);
 
 struct SynthesisSpec {

@@ -73,6 +73,10 @@ TEST(SynthesisTest, PatternsAreAsDispersedAsTheySay) {
   const SparsityStatistics block = compute_statistics(drawn("block:16", 2000, 2000, 0.9));
   EXPECT_DOUBLE_EQ(block.block_fill[2], 1.0);
   EXPECT_NEAR(block.sparsity, 0.9, 0.005);
+  const SparsityStatistics wide = compute_statistics(drawn("block:16x64", 2048, 2048, 0.9));
+  EXPECT_DOUBLE_EQ(wide.block_fill[2], 1.0);
+  EXPECT_GT(wide.block_touched[4], 2.5 * wide.block_touched[2]);
+  EXPECT_EQ(drawn("block:8x8", 100, 90, 0.5).pattern_hash(), drawn("block:8", 100, 90, 0.5).pattern_hash());
   EXPECT_EQ(compute_statistics(drawn("2:4", 500, 1001, 0.5)).two_four_legal, 1.0);
   EXPECT_EQ(compute_statistics(drawn("2:4", 500, 1000, 0.5)).row_max, 500);
 }
@@ -112,8 +116,9 @@ TEST(SynthesisTest, ValuesSurviveTheirTypeAndSumToOne) {
 }
 
 TEST(SynthesisTest, RefusesWhatMakesNoSense) {
-  for (const char* pattern : {"", "odd", "lognormal", "lognormal:", "lognormal:x", "lognormal:9", "lognormal:nan",
-                              "power:-1", "block:0", "block:1.5", "2:3"}) {
+  for (const char* pattern :
+       {"", "odd", "lognormal", "lognormal:", "lognormal:x", "lognormal:9", "lognormal:nan", "power:-1", "block:0",
+        "block:1.5", "block:16x", "block:x16", "block:4x300", "block:4x0", "block:4x4x4", "2:3"}) {
     EXPECT_EQ(parse_synthesis_pattern(pattern).status().code(), StatusCode::kInvalidArgument) << pattern;
   }
   const auto code = [](const SynthesisSpec& spec) { return synthesize(spec).status().code(); };

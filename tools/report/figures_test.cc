@@ -213,6 +213,37 @@ TEST(SuiteFiguresTest, PhasesAreTold) {
   EXPECT_EQ(only_cell("a library is faster"), std::pair(0.0, 0.0));
 }
 
+TEST(SuiteFiguresTest, ChoicesOfFewWeightsAreShownSideBySide) {
+  std::vector<ResultCase> cases;
+  const auto add = [&](const char* weight, std::int64_t tokens, const char* family, double dense_us) {
+    ResultCase& one = cases.emplace_back(case_at(tokens, 2, dense_us));
+    one.weight = weight;
+    one.family = family;
+  };
+  add("b64", 8, "bsr", 8);
+  add("b64", 512, "bsr_wgmma", 6);
+  add("2:4", 8, "two_four", 3);
+  add("2:4", 512, "bsr", 5);
+  const Section section = suite_section("GPU", cases);
+  const Figure* const figure = find_figure(section, "Which kernels are chosen where");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_EQ(figure->x.categories, (std::vector<std::string>{"b64", "2:4"}));
+  EXPECT_EQ(figure->y.categories, (std::vector<std::string>{"8", "512"}));
+  ASSERT_EQ(figure->series.size(), 3U);
+  EXPECT_EQ(figure->series[0].name, "bsr") << "the one that is chosen most often comes first";
+  EXPECT_EQ(figure->series[0].x, (std::vector<double>{0, 1}));
+  EXPECT_EQ(figure->series[0].y, (std::vector<double>{0, 1}));
+  EXPECT_EQ(figure->series[0].labels, (std::vector<std::string>{"4.00", "2.50"}));
+
+  add("2:4", 512, "dense", 5);  // a second operator
+  const Section several = suite_section("GPU", cases);
+  EXPECT_EQ(find_figure(several, "Which kernels are chosen where"), nullptr);
+  cases.clear();
+  for (int i = 0; i < 25; ++i) add(("w" + std::to_string(i)).c_str(), 8, "bsr", 8);
+  const Section many = suite_section("GPU", cases);
+  EXPECT_EQ(find_figure(many, "Which kernels are chosen where"), nullptr);
+}
+
 TEST(ReportPageTest, PredictionsAndOtherDevicesStayApart) {
   ReportInputs inputs;
   for (const char* device : {"GPU a", "GPU b"}) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kTimeFigures = 6;
 constexpr std::size_t kSparsityLevels = 12;
+constexpr std::size_t kWeightsSideBySide = 24;
 constexpr double kTie = 0.02;  // closer than that to the best peer is neither faster nor slower
 
 // Speed-ups over one peer.
@@ -192,6 +194,39 @@ Figure phase_diagram(const std::vector<ResultCase>& cases) {
   return figure;
 }
 
+// The chosen family for each weight and N. Empty for many weights, and where a weight has several operators.
+Figure chosen_where(const std::vector<ResultCase>& cases) {
+  Figure figure{.title = "Which kernels are chosen where",
+                .caption = "In each cell: the time of the best library over ours.",
+                .x = {.label = "weight", .scale = Scale::kCategories},
+                .y = {.label = "tokens N", .scale = Scale::kCategories}};
+  const std::set<std::int64_t> tokens = tokens_of(cases);
+  for (const std::int64_t one : tokens) figure.y.categories.push_back(std::to_string(one));
+  std::map<std::string, std::size_t> weights;  // their places
+  std::map<std::string, Series> families;
+  std::set<std::pair<std::size_t, std::int64_t>> taken;
+  for (const ResultCase& one : cases) {
+    const auto [weight, added] = weights.try_emplace(one.weight, weights.size());
+    if (added) figure.x.categories.push_back(one.weight);
+    if (!taken.insert({weight->second, one.tokens}).second || weights.size() > kWeightsSideBySide) return {};
+    families[one.family].add(weight->second,
+                             static_cast<double>(std::distance(tokens.begin(), tokens.find(one.tokens))),
+                             fmt::format("{:.2f}", one.best_peer_us() / one.us));
+  }
+  std::vector<Series> sorted;
+  for (auto& [family, series] : families) {
+    series.kind = Series::Kind::kCells;
+    series.name = family;
+    sorted.push_back(std::move(series));
+  }
+  std::ranges::stable_sort(sorted, std::greater(), [](const Series& series) { return series.x.size(); });
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    sorted[i].colour = i < kColours ? colour_of(i) : Colour::kNeutral;
+    figure.add(std::move(sorted[i]));
+  }
+  return figure;
+}
+
 Table chosen_families(const std::vector<ResultCase>& cases) {
   std::map<std::string, std::map<std::int64_t, int>> counts;
   for (const ResultCase& one : cases) ++counts[one.family][one.tokens];
@@ -308,6 +343,8 @@ Section suite_section(const std::string& device, const std::vector<ResultCase>& 
     section.blocks.push_back({.figures = {speedup_against_sparsity(compared)}, .table = speedup_table(compared)});
   section.blocks.push_back({.figures = {speedup_distribution(compared)}, .table = worst_cases(compared)});
   section.blocks.push_back({.figures = {phase_diagram(compared)}, .table = chosen_families(compared)});
+  Figure chosen = chosen_where(compared);
+  if (!chosen.series.empty()) section.blocks.push_back({.figures = {std::move(chosen)}});
   section.add(times_block(compared));
   return section;
 }
