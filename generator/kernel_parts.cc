@@ -118,6 +118,29 @@ std::string make_part_range(int parts, const std::string& unit, const std::strin
       unit, count);
 }
 
+std::vector<Rule> legal_box_rules() {
+  return legal({
+      {{"token_tile"}, "tensor cores take 16-bit values", [](auto& in) { return size_of(in.spec.type) == 2; }},
+      {{"token_tile"},
+       "only devices of compute capability 9.0 have wgmma",
+       [](auto& in) { return in.device.compute_capability == 90; }},
+      {{"token_tile"},
+       "boxes of X have tokens as lines",
+       [](auto& in) { return in.spec.layout == Layout::kTokenMajor; }},
+  });
+}
+
+std::vector<Rule> worthwhile_box_rules() {
+  return {
+      {{"token_tile"},
+       "lines of X without gaps are aligned to 16 bytes",
+       [](auto& in) { return in.spec.cols % 8 == 0; }},
+      {{"token_tile"},
+       "so few tokens that most of a tile of them is empty",
+       [](auto& in) { return in["token_tile"] == 64 || 2 * in.problem.tokens > in["token_tile"]; }},
+  };
+}
+
 void add_finisher(const OperatorSpec& spec, const std::string& elements, KernelText::Line kernel, KernelText text,
                   PlannedKernels& kernels) {
   text.name += "_" + spec_tag(spec);

@@ -64,6 +64,11 @@ inline constexpr const char* kMakeOutput = "const Output output{y, ldy, bias, re
 // equal.
 void add_shared_bytes(std::int64_t bytes, std::string_view counted, KernelText& text);
 
+// Rules of kernels whose warpgroups multiply 16-bit weights by X in boxes of config["token_tile"] tokens
+// (PlanArgument::Kind::kTensorMap).
+std::vector<Rule> legal_box_rules();
+std::vector<Rule> worthwhile_box_rules();
+
 // Launches the second kernel of a gated operator, which makes Y of V. `offset`: a formula for V's place in the
 // workspace; there it lies in Y's layout without gaps. `sums`: as the sums W X in fp32; otherwise as values of Y's
 // type, with alpha and bias.

@@ -36,18 +36,6 @@ std::vector<Parameter> parameters() {
   };
 }
 
-std::vector<Rule> legal_rules() {
-  return legal({
-      {{"token_tile"}, "tensor cores take 16-bit values", [](auto& in) { return size_of(in.spec.type) == 2; }},
-      {{"token_tile"},
-       "only devices of compute capability 9.0 have wgmma",
-       [](auto& in) { return in.device.compute_capability == 90; }},
-      {{"token_tile"},
-       "boxes of X have tokens as lines",
-       [](auto& in) { return in.spec.layout == Layout::kTokenMajor; }},
-  });
-}
-
 std::vector<Rule> worthwhile_rules() {
   return {
       {{"block_columns"},
@@ -58,12 +46,6 @@ std::vector<Rule> worthwhile_rules() {
        [](auto& in) {
          return in["block_columns"] == 64 || touched_share(32, in.statistics) < 0.95 * touched_share(64, in.statistics);
        }},
-      {{"token_tile"},
-       "lines of X without gaps are aligned to 16 bytes",
-       [](auto& in) { return in.spec.cols % 8 == 0; }},
-      {{"token_tile"},
-       "so few tokens that most of a tile of them is empty",
-       [](auto& in) { return in["token_tile"] == 64 || 2 * in.problem.tokens > in["token_tile"]; }},
       {{"row_tiles"},
        "a row of blocks for each warpgroup",
        [](auto& in) { return in["row_tiles"] == 1 || in.spec.rows > BsrWgmmaConfig::kBlockRows; }},
@@ -179,7 +161,7 @@ const Family& bsr_wgmma_family() {
       .name = "bsr_wgmma",
       .multiplied_share = 1,
       .parameters = parameters(),
-      .rules = joined({legal_rules(), worthwhile_rules()}),
+      .rules = joined({legal_box_rules(), worthwhile_box_rules(), worthwhile_rules()}),
       .packing_of_rows = packing_name<BsrWgmmaConfig>,
       .kernels = bsr_wgmma_kernels,
       .predict = predicted_bsr_wgmma_us,
