@@ -192,7 +192,9 @@ struct BsrWgmmaKernel {
         if constexpr (kPart == Part::kBlocks) {
           bring_blocks(work, cursors, mask, stage.number);
         } else {
-          bring_input<kPart>(work, static_cast<int>(column) * kColumns, first_token, stage.number);
+          work.input.template bring<kTokens, kColumns, kPart == Part::kBoxes>(
+              work.input_at(stage.number), work.x_map, first_token, static_cast<int>(column) * kColumns,
+              work.full(stage.number));
         }
         SPARSMITH_UNROLL for (int r = 0; r < 2; ++r) {
           if ((mask >> r & 1U) != 0) cursors[r].advance();
@@ -213,21 +215,6 @@ struct BsrWgmmaKernel {
       if ((mask >> r & 1U) == 0) continue;
       array_copy(work.block_at(stage, r), work.weight.values + static_cast<i64>(cursors[r].block) * Weight::kElements,
                  Weight::kBlockBytes, full);
-    }
-  }
-
-  template <Part kPart>
-  static SPARSMITH_DEVICE void bring_input(const Work& work, int column, int first_token, int stage) {
-    ArrivalBarrier* full = work.full(stage);
-    if constexpr (kPart == Part::kBoxes) {
-      arrive_expecting(full, kInputBytes);
-      box_copy(work.input_at(stage), work.x_map, column, first_token, full, 1);
-    } else {
-      work.input.template put_boxes<kTokens, kColumns>(work.input_at(stage), first_token, column);
-      tensor_reads_follow();
-      warp_barrier();
-      if (lane() == 0) arrive(full);
-      warp_barrier();  // it does not stand for what other lanes write from here on
     }
   }
 

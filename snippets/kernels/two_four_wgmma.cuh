@@ -176,7 +176,8 @@ struct TwoFourWgmmaKernel {
           if constexpr (kPart == Part::kStrips) {
             bring_strips(work, first_panel, strip, stage.number);
           } else {
-            bring_input<kPart>(work, strip * kColumns, first_token, stage.number);
+            work.input.template bring<kTokens, kColumns, kPart == Part::kBoxes>(
+                work.input_at(stage.number), work.x_map, first_token, strip * kColumns, work.full(stage.number));
           }
           stage.advance();
         }
@@ -197,22 +198,6 @@ struct TwoFourWgmmaKernel {
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
       if (r >= panels) continue;
       array_copy(work.strip_at(stage, r), work.tiles.at(first_panel + r, strip), two_four::kStripBytes, full);
-    }
-  }
-
-  template <Part kPart>
-  static SPARSMITH_DEVICE void bring_input(const Work& work, int column, int first_token, int stage) {
-    ArrivalBarrier* full = work.full(stage);
-    u8* to = work.input_at(stage);
-    if constexpr (kPart == Part::kBoxes) {
-      arrive_expecting(full, kInputBytes);
-      box_copy(to, work.x_map, column, first_token, full, 1U << (kParts > 1 ? cluster_rank() : 0));
-    } else {
-      work.input.template put_boxes<kTokens, kColumns>(to, first_token, column);
-      tensor_reads_follow();
-      warp_barrier();
-      if (lane() == 0) arrive(full);
-      warp_barrier();  // it does not stand for what other lanes write from here on
     }
   }
 

@@ -159,6 +159,23 @@ struct FragmentInput {
     }
   }
 
+  // Fills a stage of X, as put_boxes() has it, and arrives at `full`: one lane, by a box (`map`: of the same X); or a
+  // warp, by elements, where X is not aligned for boxes.
+  template <int kTokens, int kColumns, bool kBox>
+  SPARSMITH_DEVICE void bring(u8* to, const TensorMap& map, int first_token, int first_column,
+                              ArrivalBarrier* full) const {
+    if constexpr (kBox) {
+      arrive_expecting(full, kTokens * kColumns * static_cast<int>(sizeof(Value)));
+      box_copy(to, map, first_column, first_token, full, 1U << cluster_rank());
+    } else {
+      put_boxes<kTokens, kColumns>(to, first_token, first_column);
+      tensor_reads_follow();
+      warp_barrier();
+      if (lane_index() == 0) arrive(full);
+      warp_barrier();  // it does not stand for what other lanes write from here on
+    }
+  }
+
   // One element; it is 0 outside X.
   SPARSMITH_DEVICE float element(int token, int column) const {
     return token < n && column < cols ? to_float(at(token, column)) : 0.0F;

@@ -83,7 +83,7 @@ const std::vector<Mutation>& mutations() {
        strips([](const TwoFourWgmmaConfig& config, const PackedCase& each) {
          return aligned_input(each) && each.problem.tokens > config.token_tile + 3 && shows(each);
        })},
-      {"boxes come to the block of the other columns", "kParts > 1 ? cluster_rank() : 0", "0",
+      {"boxes come to the block of the other columns", "1U << cluster_rank()", "1U",
        strips([](const TwoFourWgmmaConfig& config, const PackedCase& each) {
          return cluster_of_parts(config, each) && aligned_input(each);
        })},
