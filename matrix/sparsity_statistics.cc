@@ -70,30 +70,41 @@ void count_groups(std::span<const std::uint32_t> columns, std::uint32_t size, st
   }
 }
 
-// The nonzeros of each block in the present bands of rows, for all block sizes.
+// The nonzeros of each block in the present bands of rows, for all block sizes. Takes no time for blocks that hold
+// nothing: a matrix may have far more of them than nonzeros.
 class BlockCounter {
  public:
   explicit BlockCounter(std::int64_t cols) {
-    for (std::size_t i = 0; i < kSizes; ++i) counts_[i].resize(ceil_div(cols, SparsityStatistics::kBlockSizes[i]));
+    for (std::size_t i = 0; i < kSizes; ++i)
+      bands_[i].counts.resize(ceil_div(cols, SparsityStatistics::kBlockSizes[i]));
   }
 
-  void add(std::uint32_t column) { ++counts_[0][column / SparsityStatistics::kBlockSizes[0]]; }
+  void add(std::uint32_t column) { bands_[0].add(column / SparsityStatistics::kBlockSizes[0], 1); }
 
   // Closes the blocks that end with row `rows` - 1; all of them behind the last one.
   void close(std::int64_t rows, bool last, PatternCounts& to) {
     for (std::size_t i = 0; i < kSizes && (last || rows % SparsityStatistics::kBlockSizes[i] == 0); ++i) {
-      for (std::size_t block = 0; block < counts_[i].size(); ++block) {
-        const std::int64_t count = std::exchange(counts_[i][block], 0);
-        if (count == 0) continue;
+      for (const std::uint32_t block : bands_[i].touched) {
+        const std::int32_t count = std::exchange(bands_[i].counts[block], 0);
         to.blocks.add(i, count);
-        if (i + 1 < kSizes) counts_[i + 1][block / 2] += count;
+        if (i + 1 < kSizes) bands_[i + 1].add(block / 2, count);
       }
+      bands_[i].touched.clear();
     }
   }
 
  private:
   static constexpr std::size_t kSizes = SparsityStatistics::kBlockSizes.size();
-  std::array<std::vector<std::int64_t>, kSizes> counts_;
+  struct Band {
+    std::vector<std::int32_t> counts;    // of each block
+    std::vector<std::uint32_t> touched;  // blocks that hold something
+
+    void add(std::uint32_t block, std::int32_t nonzeros) {
+      if (counts[block] == 0) touched.push_back(block);
+      counts[block] += nonzeros;
+    }
+  };
+  std::array<Band, kSizes> bands_;
 };
 
 }  // namespace

@@ -36,8 +36,8 @@ struct SparsityStatistics {
   double two_four_legal = 0;              // share of aligned 1 x 4 groups, ceil(K / 4) a row, with at most two nonzeros
 
   static constexpr std::array<int, 3> kGroupSizes = {4, 8, 16};
-  std::array<std::array<std::int64_t, 17>, 3>
-      groups{};  // of aligned 1 x 4, 8, 16 groups: how many have 0, 1, ... nonzeros
+  // Of aligned groups of 1 x 4, 8 and 16 elements: how many have 0, 1, ... nonzeros.
+  std::array<std::array<std::int64_t, 17>, 3> groups{};
 
   // Row lengths: histogram[0] counts empty rows, histogram[i] counts rows of length [2^(i-1), 2^i).
   std::vector<std::int64_t> row_length_histogram;

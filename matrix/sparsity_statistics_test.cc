@@ -61,6 +61,19 @@ TEST(SparsityStatisticsTest, DegenerateMatrices) {
   }
 }
 
+// Time goes by the nonzeros, not by the blocks, of which there are 10^11 here.
+TEST(SparsityStatisticsTest, BlocksThatHoldNothingTakeNoTime) {
+  CsrMatrix matrix;
+  matrix.rows = matrix.cols = std::int64_t{1} << 20;
+  matrix.row_offsets.assign(matrix.rows + 1, 3);
+  matrix.row_offsets[0] = 0;
+  matrix.column_indices = {0, 1, 1 << 19};
+  matrix.values.assign(3, 1.0F);
+  const SparsityStatistics s = compute_statistics(matrix);
+  EXPECT_DOUBLE_EQ(s.block_fill[0], 3.0 / (2 * 16));
+  EXPECT_EQ(s.groups[0][2], 1);
+}
+
 TEST(SparsityStatisticsTest, QuantilesSpanTheRowLengths) {
   const SparsityStatistics s =
       compute_statistics(*synthesize({5000, 300, 0.9, {SynthesisPattern::Kind::kLognormal, 1.0}}));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
+#include <vector>
 
 #include "base/ceil_div.h"
 
