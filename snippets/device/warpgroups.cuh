@@ -31,8 +31,8 @@ SPARSMITH_DEVICE bool warpgroup_all(int warpgroup, bool value) {
 // What this thread wrote to shared memory is seen by multiplications behind the next barrier.
 SPARSMITH_DEVICE void tensor_reads_follow() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Moves registers from warps that need few to those that need many: from here on, each thread of the warpgroup has
-// kCount, a multiple of 8. Those who take wait until others have given enough of what the launch gave to all.
+// Moves registers between the warpgroups of a block: from here on, each thread of the calling one has kCount, a
+// multiple of 8. take_registers() waits until other warpgroups have given enough.
 template <int kCount>
 SPARSMITH_DEVICE void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
