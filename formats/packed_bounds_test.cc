@@ -9,6 +9,7 @@
 #include "base/split.h"
 #include "formats/bitmap_layout.h"
 #include "formats/bsr_layout.h"
+#include "formats/bsr_strips_layout.h"
 #include "formats/csr_layout.h"
 #include "formats/packed_reader.h"
 #include "formats/panel_layout.h"
@@ -187,6 +188,24 @@ void follow_bsr(Addresses& weight) {
   }
 }
 
+void follow_bsr_strips(Addresses& weight) {
+  for (std::int64_t place = 0; place < weight.fact("panels"); ++place) {
+    weight.inside(weight.at<std::uint32_t>("panels", place), weight.fact("panels"), "panel");
+    std::int64_t strip = 0;
+    for (std::int64_t quarter = place * 4; quarter < (place + 1) * 4; ++quarter) {
+      const std::int64_t end_strip = (weight.fact("strips") + 3) / 4 * (quarter % 4 + 1);
+      const std::int64_t last = weight.at<std::uint32_t>("part_steps", quarter + 1);
+      for (std::int64_t step = weight.at<std::uint32_t>("part_steps", quarter); step < last; ++step) {
+        weight.inside(step, weight.fact("steps"), "step");
+        const std::int64_t own = weight.at<std::uint32_t>("steps", step) >> bsr_strips::kStripShift;
+        weight.inside(own, std::min(end_strip, weight.fact("strips")), "strip");  // a kernel awaits no other
+        EXPECT_GE(own, strip) << "a strip that is gone";
+        strip = own;
+      }
+    }
+  }
+}
+
 void follow_scatter(Addresses& weight) {
   const auto name = split(weight.packing(), "_");
   const bool bytes = name[1] == "byte";
@@ -273,8 +292,9 @@ void follow_panel(Addresses& weight) {
 
 void follow(std::string_view format, const PackedWeight& packed) {
   static const std::map<std::string_view, void (*)(Addresses&)> kFollow = {
-      {"csr", follow_csr}, {"slots", follow_slots},     {"bitmap", follow_bitmap},
-      {"bsr", follow_bsr}, {"scatter", follow_scatter}, {"panel", follow_panel}};
+      {"csr", follow_csr},    {"slots", follow_slots},           {"bitmap", follow_bitmap},
+      {"bsr", follow_bsr},    {"bsr_strips", follow_bsr_strips}, {"scatter", follow_scatter},
+      {"panel", follow_panel}};
   Addresses addresses(packed);
   const auto found = kFollow.find(format);
   if (found != kFollow.end()) found->second(addresses);  // the others hold no addresses

@@ -11,6 +11,7 @@ namespace sparsmith {
 
 PackedFormat bitmap_format();
 PackedFormat bsr_format();
+PackedFormat bsr_strips_format();
 PackedFormat csr_format();
 PackedFormat dense_format();
 PackedFormat panel_format();
@@ -19,8 +20,10 @@ PackedFormat slots_format();
 PackedFormat two_four_format();
 
 std::span<const PackedFormat> packed_formats() {
-  static const PackedFormat kFormats[] = {bitmap_format(), bsr_format(),     csr_format(),   dense_format(),
-                                          panel_format(),  scatter_format(), slots_format(), two_four_format()};
+  // A name that begins with another one stands before it.
+  static const PackedFormat kFormats[] = {bitmap_format(),  bsr_strips_format(), bsr_format(),
+                                          csr_format(),     dense_format(),      panel_format(),
+                                          scatter_format(), slots_format(),      two_four_format()};
   return kFormats;
 }
 

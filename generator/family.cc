@@ -8,6 +8,7 @@
 #include "formats/packed_format.h"
 #include "generator/families/bitmap/bitmap_family.h"
 #include "generator/families/bsr/bsr_family.h"
+#include "generator/families/bsr_strips/bsr_strips_family.h"
 #include "generator/families/bsr_wgmma/bsr_wgmma_family.h"
 #include "generator/families/cooperative/cooperative_family.h"
 #include "generator/families/dense/dense_family.h"
@@ -76,23 +77,12 @@ Result<Candidate> Family::generate(const Config& config, const Problem& problem,
 }
 
 std::span<const Family* const> families() {
-  static const Family* const all[] = {&rows_family(),
-                                      &panel_family(),
-                                      &slots_family(),
-                                      &bitmap_family(),
-                                      &scatter_family(),
-                                      &gather_family(),
-                                      &bsr_family(),
-                                      &bsr_wgmma_family(),
-                                      &wgmma_family(),
-                                      &specialized_family(),
-                                      &cooperative_family(),
-                                      &two_four_family(),
-                                      &two_four_wgmma_family(),
-                                      &unpack_bitmap_family(),
-                                      &unpack_scatter_family(),
-                                      &sampled_family(),
-                                      &dense_family()};
+  static const Family* const all[] = {
+      &rows_family(),      &panel_family(),          &slots_family(),         &bitmap_family(),
+      &scatter_family(),   &gather_family(),         &bsr_family(),           &bsr_strips_family(),
+      &bsr_wgmma_family(), &wgmma_family(),          &specialized_family(),   &cooperative_family(),
+      &two_four_family(),  &two_four_wgmma_family(), &unpack_bitmap_family(), &unpack_scatter_family(),
+      &sampled_family(),   &dense_family()};
   return all;
 }
 

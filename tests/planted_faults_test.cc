@@ -118,7 +118,8 @@ TEST_P(PlantedFaultsTest, AreSeenInTheEmulator) {
 
 INSTANTIATE_TEST_SUITE_P(Families, PlantedFaultsTest,
                          testing::Values("rows", "slots", "panel", "gather", "bitmap", "scatter", "wgmma", "bsr",
-                                         "bsr_wgmma", "specialized", "cooperative", "two_four", "two_four_wgmma"),
+                                         "bsr_strips", "bsr_wgmma", "specialized", "cooperative", "two_four",
+                                         "two_four_wgmma"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

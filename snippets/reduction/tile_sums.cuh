@@ -17,7 +17,7 @@ template <class Value_, int kTokens_, int kRowTiles>
 struct TileSums {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kTokens_, 8, 16, 32, 64, 128, 256)
-  SPARSMITH_TUNE(kRowTiles, 1, 2)
+  SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
 
   using Value = Value_;
   static constexpr int kTokens = kTokens_;
@@ -47,6 +47,14 @@ struct TileSums {
     using Multiply = SparseWarpgroupMultiply<Value, kTokens>;
     Multiply::template add<0>(values, tile.values[0], tile.metadata, x);
     Multiply::template add<1>(values, tile.values[1], tile.metadata, advanced(x, 64));
+  }
+
+  // Adds the products of this warp's operand with 16 columns of tokens [8 i, 8 i + 8), as TensorMultiply has them.
+  SPARSMITH_DEVICE void multiply(int i, const u32 (&a)[4], u32 b0, u32 b1) {
+    float sums[4];
+    SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) sums[k] = values[i * 4 + k];
+    TensorMultiply<Value>::add(sums, a, b0, b1);
+    SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) values[i * 4 + k] = sums[k];
   }
 
   // Adds the products of one column of X by what this lane's rows hold there, if they hold something. Rare, so it loads

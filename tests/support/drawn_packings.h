@@ -127,6 +127,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
                            static_cast<int>(random() % 5 * 4),
                            random() % 2 == 0 ? ScatterColumns::kFragments : ScatterColumns::kNatural},
                           half);
+    if (format == "bsr_strips") return pack_bsr_strips(matrix, {1 + static_cast<int>(random() % 2)}, half);
     if (format == "two_four") return pack_two_four(matrix, half);
     return sparsmith::pack("dense", matrix, any);
   };

@@ -74,6 +74,11 @@ bool multiplies_tiles(const Family& family) {
   return family.name.ends_with("scatter") || family.name.ends_with("wgmma") || family.name == "specialized" ||
          family.name == "cooperative";
 }
+// Families of persistent blocks, which multiply X in boxes of many tokens.
+bool multiplies_boxes(const Family& family) {
+  return family.name == "cooperative" || family.name == "bsr_strips" || family.name == "bsr_wgmma" ||
+         family.name == "two_four_wgmma";
+}
 bool needs_16_bits(const Family& family) {
   return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name.starts_with("two_four") ||
          multiplies_tiles(family);
@@ -321,8 +326,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.matrix = draw_weight(random, kernel + weight * 5);
       each.problem.device = typical_device(90);
       // Few blocks, which have many rows each: the emulator runs blocks one after another.
-      if (family.name == "slots" || family.name == "cooperative" || family.name == "bsr_wgmma" ||
-          family.name == "two_four_wgmma")
+      if (family.name == "slots" || multiplies_boxes(family))
         each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       if (family.name == "slots" && weight == 0 && draws_wide_tiles(parameter, value)) {
         each.matrix = draw_rows(random, draw_between(random, 20, 60), draw_between(random, 300, 1500),
@@ -332,7 +336,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
-      if (family.name == "bsr_wgmma" && weight % 3 == 0) each.matrix = draw_in_blocks(random);
+      if ((family.name == "bsr_wgmma" || family.name == "bsr_strips") && weight % 3 == 0)
+        each.matrix = draw_in_blocks(random);
       if (family.name.starts_with("two_four")) keep_two_in_four(random, each.matrix);
       const auto take_spec = [&] {
         each.problem.spec = spec;
@@ -354,10 +359,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
         each.problem.tokens = draw_tokens_of_panels(random, spec.type);
       if (family.name == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
-      const bool many_tokens =
-          family.name == "cooperative" || family.name == "bsr_wgmma" || family.name == "two_four_wgmma";
-      if (many_tokens && random() % 3 == 0) each.problem.tokens += 120;
-      if (many_tokens && weight == 0) each.problem.tokens += 256;
+      if (multiplies_boxes(family) && random() % 3 == 0) each.problem.tokens += 120;
+      if (multiplies_boxes(family) && weight == 0) each.problem.tokens += 256;
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),

@@ -127,11 +127,10 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
-      for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
-        if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
+      for (const char* whole :  // but for parts of K, the grid's z
+           {"bitmap_", "bsr_", "gather_", "sampled_", "specialized_", "two_four_", "unpack_", "wgmma_"})
+        if (step.kernel.starts_with(whole)) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_")) step.grid = step.cluster;
-      for (const char* whole : {"bsr_", "gather_", "sampled_", "unpack_"})
-        if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }
   }

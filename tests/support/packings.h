@@ -3,6 +3,7 @@
 
 #include "formats/bitmap.h"
 #include "formats/bsr.h"
+#include "formats/bsr_strips.h"
 #include "formats/csr.h"
 #include "formats/packed_format.h"
 #include "formats/panel.h"
@@ -28,6 +29,9 @@ inline Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterP
   return pack(packing.name(), matrix, type);
 }
 inline Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type) {
+  return pack(packing.name(), matrix, type);
+}
+inline Result<PackedWeight> pack_bsr_strips(const CsrMatrix& matrix, const BsrStripsPacking& packing, DataType type) {
   return pack(packing.name(), matrix, type);
 }
 inline Result<PackedWeight> pack_two_four(const CsrMatrix& matrix, DataType type) {
