@@ -45,21 +45,6 @@ std::int64_t end_of_group(const CsrMatrix& matrix, std::int64_t first, std::int6
   return i;
 }
 
-// The error of the first row with more than two nonzeros in a group.
-Status check_groups(const CsrMatrix& matrix) {
-  return check_each(matrix.rows, kPanelRows, 0, [&](std::int64_t row) -> Status {
-    const std::int64_t row_end = matrix.row_offsets[row + 1];
-    for (std::int64_t i = matrix.row_offsets[row]; i < row_end;) {
-      const std::int64_t group_end = end_of_group(matrix, i, row_end);
-      if (group_end - i > 2)
-        return invalid_argument(
-            fmt::format("two_four: row {} has more than two nonzeros among four columns; prune the weight 2:4", row));
-      i = group_end;
-    }
-    return {};
-  });
-}
-
 class Packer {
  public:
   Packer(const CsrMatrix& matrix, DataType type)
@@ -202,12 +187,26 @@ std::optional<NoParameters> packing_named(std::string_view name) {
 }
 
 Status pack_weight(const CsrMatrix& matrix, NoParameters /*packing*/, DataType type, PackedWeight& packed) {
-  SPARSMITH_RETURN_IF_ERROR(check_groups(matrix));
+  SPARSMITH_RETURN_IF_ERROR(check_two_four(matrix).annotate(kTwoFourPacking));
   Packer(matrix, type).pack(packed);
   return {};
 }
 
 }  // namespace
+
+Status check_two_four(const CsrMatrix& matrix) {
+  return check_each(matrix.rows, kPanelRows, 0, [&](std::int64_t row) -> Status {
+    const std::int64_t row_end = matrix.row_offsets[row + 1];
+    for (std::int64_t i = matrix.row_offsets[row]; i < row_end;) {
+      const std::int64_t group_end = end_of_group(matrix, i, row_end);
+      if (group_end - i > 2)
+        return invalid_argument(
+            fmt::format("row {} has more than two nonzeros among four columns; prune the weight 2:4", row));
+      i = group_end;
+    }
+    return {};
+  });
+}
 
 PackedFormat two_four_format() {
   return format_of<TwoFourReader, packing_named, pack_weight, 2>(
