@@ -38,28 +38,12 @@ void enter(Trial& trial, Timing timing) {
   trial.recalled = false;
 }
 
-// One that fails is unsupported, with the reason as detail.
-std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog& log,
-                                          const std::vector<std::string>& names, const TimingPolicy& policy) {
-  std::vector<VendorTiming> vendors;
-  for (const std::string& name : names) {
-    CandidateIdentity library;
-    library.config = "vendor:" + name;
-    log.begin(library);
-    auto timing = session.vendor(name, policy);
-    VendorTiming vendor;
-    if (timing.ok()) {
-      vendor = std::move(*timing);
-    } else {
-      vendor.supported = false;
-      vendor.detail = timing.status().message();
-    }
-    vendor.name = name;
-    log.finish(vendor.supported ? MeasurementStatus::kOk : MeasurementStatus::kFailed, vendor.detail, vendor.timing,
-               vendor.verification.max_error_over_bound);
-    vendors.push_back(std::move(vendor));
-  }
-  return vendors;
+void record(MeasurementLog& log, const VendorTiming& vendor) {
+  CandidateIdentity library;
+  library.config = "vendor:" + vendor.name;
+  log.begin(library);
+  log.finish(vendor.supported ? MeasurementStatus::kOk : MeasurementStatus::kFailed, vendor.detail, vendor.timing,
+             vendor.verification.max_error_over_bound);
 }
 
 // False when it was rejected.
@@ -296,7 +280,8 @@ std::vector<std::size_t> BucketSearch::finalists() {
 
 Status BucketSearch::final() {
   limit_candidates();
-  bucket_.vendors = measure_vendors(*session_, log_, run_.options.vendors, run_.options.timing);
+  bucket_.vendors = session_->vendors(run_.options.vendors, run_.options.timing);
+  for (const VendorTiming& vendor : bucket_.vendors) record(log_, vendor);
   SPARSMITH_RETURN_IF_ERROR(session_->health());
   SPARSMITH_RETURN_IF_ERROR(interleave_best());
   bucket_.complete = rounds_.complete();

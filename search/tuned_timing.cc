@@ -99,6 +99,7 @@ class TunedTiming {
     describe(one.choice, loaded, bucket, report);
     if (!session_.has_packing(packed->packing)) SPARSMITH_RETURN_IF_ERROR(session_.add_packing(*packed));
     SPARSMITH_RETURN_IF_ERROR(session_.set_tokens(one.tokens, options_.seed));
+    if (!emulated) bucket.vendors = session_.vendors(options_.vendors, options_.timing);
     SPARSMITH_ASSIGN_OR_RETURN(bucket.verification, session_.verify(loaded));
     if (!bucket.verification.ok) return internal_error("wrong result: " + bucket.verification.reason);
     bucket.evidence = emulated ? "verified" : "measured";
@@ -135,18 +136,8 @@ class TunedTiming {
     Trial dense = fastest_baseline(one);
     if (dense.state == Trial::State::kTimed) timed.push_back(dense.loaded);
     std::vector<std::string> names;
-    for (const std::string& name : options_.vendors) {
-      auto vendor = session_.vendor(name, options_.timing);
-      VendorTiming& entry = bucket.vendors.emplace_back();
-      if (vendor.ok()) {
-        entry = *std::move(vendor);
-      } else {
-        entry.supported = false;
-        entry.detail = vendor.status().message();
-      }
-      entry.name = name;
-      if (entry.supported) names.push_back(name);
-    }
+    for (const VendorTiming& vendor : bucket.vendors)
+      if (vendor.supported) names.push_back(vendor.name);
     SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, session_.time_interleaved(timed, names, options_.timing));
     if (timings.size() != timed.size() + names.size()) return internal_error("a time is missing");
     bucket.timing = std::move(timings.front());

@@ -68,6 +68,21 @@ TEST_F(TunedTimingTest, EachChoiceIsTimedBesideTheFastestDenseProduct) {
   EXPECT_EQ(timed->memory.bytes, report_.weights[0].gpu_bytes() + report_.weights[1].gpu_bytes());
 }
 
+TEST_F(TunedTimingTest, ALibraryThatBreaksTheContextLeavesTheChoiceTimed) {
+  options_.vendors = {"cusparse", "cusparselt"};
+  device_.breaking = {"algorithm 3"};
+  const auto timed = time();
+  ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+  EXPECT_THAT(timed->skipped, IsEmpty());
+  for (const WeightResult& weight : timed->weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      ASSERT_EQ(bucket.vendors.size(), 3U);
+      for (const VendorTiming& vendor : bucket.vendors) EXPECT_TRUE(vendor.supported) << vendor.detail;
+      EXPECT_GT(bucket.us(), 0);
+    }
+  }
+}
+
 TEST_F(TunedTimingTest, NamesAndTokensSelect) {
   which_.selection.include = {"*.1.*"};
   which_.tokens = {3, 100};

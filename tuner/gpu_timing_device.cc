@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -130,11 +131,12 @@ class GpuTimingDevice : public TimingDevice {
     if (problem != nullptr && !same_weight && cusparse_ != nullptr) cusparse_->forget_weight();
   }
 
-  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override {
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy,
+                              const std::vector<std::string>& without) override {
     const CudaContext::Scope scope(executor_.context());
     SPARSMITH_RETURN_IF_ERROR(scope.status());
     if (problem_ == nullptr) return invalid_argument("there is no problem to measure " + name + " on");
-    Result<VendorTiming> timing = best_of(name, policy);
+    Result<VendorTiming> timing = best_of(name, policy, without);
     if (timing.ok() || timing.status().code() != StatusCode::kUnsupported) return timing;
     VendorTiming not_supported;
     not_supported.name = name;
@@ -222,7 +224,8 @@ class GpuTimingDevice : public TimingDevice {
   }
 
   // The best that a vendor does on the problem. Error: kUnsupported where it does nothing.
-  Result<VendorTiming> best_of(const std::string& name, const TimingPolicy& policy) {
+  Result<VendorTiming> best_of(const std::string& name, const TimingPolicy& policy,
+                               const std::vector<std::string>& without) {
     SPARSMITH_ASSIGN_OR_RETURN(Vendor* const vendor, opened(name));
     if (!problem_->spec().multiplies_weight()) return unsupported("no library is measured on sddmm");
     if (vendor_problem_ == nullptr) {
@@ -231,9 +234,13 @@ class GpuTimingDevice : public TimingDevice {
     measured_.erase(name);
     Result<std::vector<std::unique_ptr<VendorWork>>> works = vendor->works(*vendor_problem_);
     if (!works.ok()) return unsupported(works.status().message());
+    std::erase_if(*works,
+                  [&](const auto& work) { return std::ranges::find(without, work->detail()) != without.end(); });
     SPARSMITH_ASSIGN_OR_RETURN(BestVendorWork best, best_work(timer_, *vendor_problem_, *std::move(works), policy));
     best.timing.name = name;
-    measured_[name] = std::move(best.work);
+    if (!without.empty())
+      best.timing.detail += fmt::format("; left out, since they break the GPU's context: {}", fmt::join(without, "; "));
+    if (best.work != nullptr) measured_[name] = std::move(best.work);
     return std::move(best.timing);
   }
 

@@ -46,7 +46,8 @@ class TimingDevice {
 
   // Error: kNotFound for an unknown vendor library. A library that is missing or does not support the problem is no
   // error.
-  virtual Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) = 0;
+  virtual Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy,
+                                      const std::vector<std::string>& without) = 0;
 };
 
 // Times candidates and vendor libraries on a GPU. The executor outlives the result.

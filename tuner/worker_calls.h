@@ -100,7 +100,7 @@ SPARSMITH_FIELDS(Timing, median_us, q1_us, q3_us, samples_us, copies, warm, too_
 
 SPARSMITH_FIELDS(Verification, ok, max_error_over_bound, norm_error, reason)
 
-SPARSMITH_FIELDS(VendorTiming, name, supported, detail, timing, own_layout_us, epilogue_left_out, verification,
+SPARSMITH_FIELDS(VendorTiming, name, supported, detail, broke, timing, own_layout_us, epilogue_left_out, verification,
                  weight_bytes)
 
 // "k1, k2".
@@ -234,16 +234,19 @@ struct TimeCall {
   }
 };
 
-// Measures a vendor library on this weight and N, and checks its output against the same reference.
+// Measures a vendor library on this weight and N, and checks its output against the same reference. An answer with
+// VendorTiming::broke is the worker's last: its context is broken.
 struct VendorCall {
   static constexpr const char* kName = "vendor";
   using Reply = VendorTiming;
   std::string name;
   TimingPolicy policy;
+  std::vector<std::string> without{};  // algorithms that broke a worker's context, by VendorTiming::broke
   std::string doing() const { return "measuring " + name; }
   void fields(auto& f) {
     f("name", name);
     f("policy", policy);
+    f("without", without);
   }
 };
 

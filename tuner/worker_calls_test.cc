@@ -106,6 +106,9 @@ TEST(WorkerCallsTest, CandidatesAndPoliciesSurvive) {
   const auto unverified = sent(TimeCall{candidates, {}, policy, true});
   ASSERT_TRUE(unverified.ok()) << unverified.status().to_string();
   EXPECT_TRUE(std::get<TimeCall>(*unverified).unverified);
+  const auto vendor = sent(VendorCall{"cusparselt", policy, {"algorithm 3"}});
+  ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
+  EXPECT_THAT(std::get<VendorCall>(*vendor).without, testing::ElementsAre("algorithm 3"));
   const auto verify = sent(VerifyCall{candidates[0], 2100});
   ASSERT_TRUE(std::holds_alternative<VerifyCall>(*verify));
   EXPECT_EQ(std::get<VerifyCall>(*verify).run_limit_ms, 2100);
@@ -161,9 +164,11 @@ TEST(WorkerCallsTest, RepliesSurvive) {
   vendor.own_layout_us = 2.5;
   vendor.epilogue_left_out = true;
   vendor.weight_bytes = 12;
+  vendor.broke = "algorithm 7";
   EXPECT_EQ(replied<VendorTiming>(vendor)->own_layout_us, 2.5);
   EXPECT_TRUE(replied<VendorTiming>(vendor)->epilogue_left_out);
   EXPECT_EQ(replied<VendorTiming>(vendor)->weight_bytes, 12);
+  EXPECT_EQ(replied<VendorTiming>(vendor)->broke, "algorithm 7");
   EXPECT_TRUE(replied<Done>(Done()).ok());
 
   const Result<DeviceSpeeds> error = replied<DeviceSpeeds>(out_of_memory("80 GB"));

@@ -204,7 +204,7 @@ Result<std::vector<Timing>> WorkerServer::answer(const TimeCall& call) {
 Result<VendorTiming> WorkerServer::answer(const VendorCall& call) {
   SPARSMITH_ASSIGN_OR_RETURN(TimingDevice* const timing, timing_device());
   if (problem_ == nullptr) return invalid_argument("a vendor was asked for before the tokens");
-  return timing->vendor(call.name, call.policy);
+  return timing->vendor(call.name, call.policy, call.without);
 }
 
 int serve_worker(MessageStream stream, WorkerServer& server) {

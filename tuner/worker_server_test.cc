@@ -147,7 +147,7 @@ class FakeTimingDevice : public TimingDevice {
     workspace_ = candidates.front().bindings.workspace;
     return std::vector<Timing>(candidates.size() + vendors.size());
   }
-  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy&) override {
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy&, const std::vector<std::string>&) override {
     VendorTiming timing;
     timing.name = name;
     return timing;

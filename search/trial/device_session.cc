@@ -220,8 +220,44 @@ Result<std::vector<Timing>> DeviceSession::time_unverified(const std::vector<Com
                  [&](Worker& worker) { return worker.call(TimeCall{candidates, {}, policy, /*unverified=*/true}); });
 }
 
+std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>& names, const TimingPolicy& policy) {
+  constexpr int kNever = -1;
+  std::vector<VendorTiming> vendors(names.size());
+  std::vector<int> measured_in(names.size(), kNever);  // an epoch
+  bool again = false;
+  do {
+    again = false;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool is_lost = vendors[i].supported && (worker_ == nullptr || measured_in[i] != epoch());
+      if (measured_in[i] != kNever && !is_lost) continue;
+      again = true;
+      auto measured = vendor(names[i], policy);
+      measured_in[i] = epoch();
+      if (measured.ok() && !measured->broke.empty()) {
+        worker_.reset();
+        broken_[names[i]].push_back(measured->broke);
+        measured_in[i] = kNever;
+      }
+      if (measured.ok()) {
+        vendors[i] = *std::move(measured);
+      } else {
+        vendors[i].supported = false;
+        vendors[i].detail = measured.status().message();
+      }
+      vendors[i].name = names[i];
+    }
+  } while (again && health_.ok());
+  return vendors;
+}
+
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
-  auto measured = judged(seconds_.libraries, [&](Worker& worker) { return worker.call(VendorCall{name, policy}); });
+  constexpr std::size_t kMostBroken = 8;
+  const std::vector<std::string>& without = broken_[name];
+  if (without.size() > kMostBroken)
+    return unsupported(
+        fmt::format("{} of its algorithms broke the GPU's context, the last {}", without.size(), without.back()));
+  auto measured =
+      judged(seconds_.libraries, [&](Worker& worker) { return worker.call(VendorCall{name, policy, without}); });
   // Without it nobody knows what dense takes.
   if (!measured.ok() && is_environment_fault(measured.status())) return end(measured.status());
   return measured;

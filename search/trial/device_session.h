@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,7 +56,9 @@ class DeviceSession {
                                                const std::vector<std::string>& vendors, const TimingPolicy& policy);
   Result<std::vector<Timing>> time_unverified(const std::vector<CompiledCandidate>& candidates,
                                               const TimingPolicy& policy);
-  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
+  // Each library on this weight and N. One that fails is not supported, with the reason as detail. An algorithm that
+  // breaks the GPU's context is left out from then on. The worker's last: what it verified before may be unknown to it.
+  std::vector<VendorTiming> vendors(const std::vector<std::string>& names, const TimingPolicy& policy);
 
   // A number that has changed says that whatever was verified or measured before (vendors too) is unknown to the
   // worker of now: it was started again, or had another N meanwhile.
@@ -92,6 +95,7 @@ class DeviceSession {
   // For the call of a candidate.
   template <class Call>
   auto judged(double& seconds, const Call& call) -> decltype(call(std::declval<Worker&>()));
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
   // Ends the session where the machine cannot do what is known to be good.
   Status check_known_good();
   Status end(const Status& reason);
@@ -117,6 +121,7 @@ class DeviceSession {
   };
   std::optional<Tokens> tokens_;
   std::chrono::milliseconds candidate_limit_ = Worker::kNoLimit;
+  std::map<std::string, std::vector<std::string>> broken_;  // algorithms that broke a context, by library
 };
 
 }  // namespace sparsmith

@@ -1,5 +1,6 @@
 #include "tests/support/scripted_worker.h"
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -130,6 +131,16 @@ class ScriptedWorker {
     ++script_.vendors_timed;
     VendorTiming vendor;
     vendor.name = call.name;
+    const auto broke = std::ranges::find_if(script_.breaking, [&](const auto& each) {
+      return std::ranges::find(call.without, each) == call.without.end();
+    });
+    if (call.name == "cusparselt" && broke != script_.breaking.end()) {
+      dead_ = true;
+      vendor.supported = false;
+      vendor.broke = *broke;
+      vendor.detail = *broke + ": illegal instruction";
+      return vendor;
+    }
     vendor.supported = script_.dense_us > 0;
     vendor.detail = vendor.supported ? "algorithm 1" : "the library is missing";
     vendor.verification.ok = true;

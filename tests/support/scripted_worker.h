@@ -34,6 +34,7 @@ struct DeviceScript {
     kNotCompiled,  // nothing that the device sees: for CompilerScript::fails
   };
   std::function<Fault(const CompiledCandidate&)> fault;
+  std::vector<std::string> breaking{};  // algorithms of cusparselt that break the context, in that order
   double dense_us = 20;                 // of the first proposal, 1 % more for each one behind it; 0: no library
   std::function<void()> before_verify;  // called each time
   bool gone = false;                    // no worker can be started any more

@@ -50,6 +50,19 @@ Result<double> time_briefly(GpuTimer& timer, VendorWork& work, const TimingPolic
   return timings.front().median_us;
 }
 
+// Whether a kernel failed, after which all calls fail.
+bool is_broken(const GpuExecutor& executor) {
+  return executor.driver().StreamSynchronize(executor.stream()) != CUDA_SUCCESS;
+}
+
+BestVendorWork broken_by(const VendorWork& work, const Status& status) {
+  BestVendorWork none;
+  none.timing.supported = false;
+  none.timing.broke = work.detail();
+  none.timing.detail = work.detail() + ": " + status.message();
+  return none;
+}
+
 std::string detail_of(const VendorProblem& problem, const VendorWork& work, const Verification& verification) {
   std::string detail = work.detail();
   if (!verification.ok)
@@ -138,6 +151,7 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
     if (!us.ok()) {
       log_debug("{}: {}", work->detail(), us.status().to_string());
       refused = us.status();
+      if (is_broken(problem.executor())) return broken_by(*work, refused);
       continue;
     }
     if (*us < best_us) {

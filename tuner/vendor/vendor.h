@@ -79,7 +79,8 @@ class Vendor {
 Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 
 // The fastest of `works` with a correct output (norm_error_limit), with its time under `policy`. Each work is tried for
-// three replays; works that fail are left out. Error: kUnsupported when no work succeeds.
+// three replays; works that fail are left out. No work, and VendorTiming::broke, when one breaks the GPU's context.
+// Error: kUnsupported when no work succeeds.
 struct BestVendorWork {
   std::unique_ptr<VendorWork> work;
   VendorTiming timing;
