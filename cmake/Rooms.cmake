@@ -78,9 +78,9 @@ function(sparsmith_program name)
   set_property(GLOBAL APPEND PROPERTY SPARSMITH_PROGRAMS ${name})
 endfunction()
 
-# Has the program find the CUDA driver and cuBLASLt of tests/support first.
+# Has the program find the CUDA driver, cuBLASLt and cuSPARSELt of tests/support first.
 function(sparsmith_on_fake_cuda target)
-  add_dependencies(${target} fake_cuda_driver fake_cublas_lt)
+  add_dependencies(${target} fake_cuda_driver fake_cublas_lt fake_cusparse_lt)
   set_target_properties(${target} PROPERTIES BUILD_RPATH ${CMAKE_BINARY_DIR}/fake_cuda)
 endfunction()
 # A test that runs on them.

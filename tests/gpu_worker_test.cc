@@ -9,6 +9,7 @@
 #include "generator/families/dense/dense_family.h"
 #include "runtime/gpu_executor.h"
 #include "search/trial/trial.h"
+#include "tests/support/drawn_two_four.h"
 #include "tests/support/sample_weight.h"
 #include "tests/support/worker_sample.h"
 #include "tuner/verify/reference_kernel.h"
@@ -170,6 +171,40 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
   EXPECT_THAT(vendor->detail, testing::HasSubstr("without the epilogue"));
   EXPECT_TRUE(vendor->epilogue_left_out);
   EXPECT_EQ(worker_->call(VendorCall{"another", {}}).status().code(), StatusCode::kNotFound);
+}
+
+// cuSPARSELt on a 2:4 weight, in a fresh worker as often as an algorithm breaks the device.
+TEST_P(GpuWorkerCaseTest, CusparseLtIsRightAndTimed) {
+  const Case& c = GetParam();
+  Random random(kSeed);
+  CsrMatrix matrix = draw_two_four(random, 1024, 2048, 0.9);
+  for (std::size_t i = 0; i < matrix.values.size(); ++i) matrix.values[i] = 0.25F + static_cast<float>(i % 97) / 64;
+  const OperatorSpec spec = sample_spec(matrix, c.type, c.layout);
+  VendorCall call{"cusparselt", {}};
+  VendorTiming vendor;
+  for (;;) {
+    const Status weight = worker_->set_weight(matrix, spec);
+    ASSERT_TRUE(weight.ok()) << weight.to_string();
+    ASSERT_TRUE(worker_->call(TokensCall{c.tokens, kSeed}).ok());
+    const auto measured = worker_->call(call);
+    ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+    vendor = *measured;
+    if (vendor.broke.empty()) break;
+    fmt::print("  {} N={} {}: {}\n", short_name(c.type), c.tokens, layout_name(c.layout), vendor.detail);
+    call.without.push_back(vendor.broke);
+    ASSERT_LE(call.without.size(), 40U);
+    worker_ = Worker::start({.device = "cuda:0", .program = ""}).value();
+  }
+  if (vendor.detail.find("libcusparseLt.so.0 not found") != std::string::npos) GTEST_SKIP() << vendor.detail;
+  const bool takes = c.type != DataType::kFloat32 && c.tokens % 8 == 0;
+  EXPECT_EQ(vendor.supported, takes) << vendor.detail;
+  if (!takes || !vendor.supported) return;
+  EXPECT_LE(vendor.verification.norm_error, norm_error_limit(c.type)) << vendor.detail;
+  EXPECT_FALSE(vendor.timing.warm);
+  EXPECT_GT(vendor.timing.copies, 1);
+  EXPECT_GE(vendor.weight_bytes, 1024 * 2048 * 9 / 8);
+  fmt::print("  {} N={} {}: cusparselt {:.2f} us ({})\n", short_name(c.type), c.tokens, layout_name(c.layout),
+             vendor.timing.median_us, vendor.detail);
 }
 
 // A dense product and the kernel behind it, as one candidate: right, against fp64, and timed with cold copies.

@@ -128,7 +128,8 @@ class GpuTimingDevice : public TimingDevice {
     problem_ = problem;
     verifier_ = verifier;
     // Without a problem nothing is known of the weight yet; what there is of it stays until the next one says.
-    if (problem != nullptr && !same_weight && cusparse_ != nullptr) cusparse_->forget_weight();
+    if (problem == nullptr || same_weight) return;
+    for (const auto& [name, vendor] : opened_) vendor->forget_weight();
   }
 
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy,
@@ -213,14 +214,15 @@ class GpuTimingDevice : public TimingDevice {
 
   // Opened when first asked for. Errors: kNotFound for no vendor's name; kUnsupported.
   Result<Vendor*> opened(const std::string& name) {
-    if (name != "cusparse")
-      return not_found(fmt::format("\"{}\" is no vendor library that can be measured: cusparse", name));
-    if (cusparse_ == nullptr) {
-      Result<std::unique_ptr<Vendor>> vendor = open_cusparse(executor_);
+    if (name != "cusparse" && name != "cusparselt")
+      return not_found(fmt::format("\"{}\" is no vendor library that can be measured: cusparse, cusparselt", name));
+    std::unique_ptr<Vendor>& slot = opened_[name];
+    if (slot == nullptr) {
+      auto vendor = name == "cusparse" ? open_cusparse(executor_) : open_cusparse_lt(executor_);
       if (!vendor.ok()) return unsupported(vendor.status().message());
-      cusparse_ = *std::move(vendor);
+      slot = *std::move(vendor);
     }
-    return cusparse_.get();
+    return slot.get();
   }
 
   // The best that a vendor does on the problem. Error: kUnsupported where it does nothing.
@@ -248,7 +250,7 @@ class GpuTimingDevice : public TimingDevice {
   GpuTimer timer_;
   const ReferenceProblem* problem_ = nullptr;
   PlanVerifier* verifier_ = nullptr;
-  std::unique_ptr<Vendor> cusparse_;
+  std::map<std::string, std::unique_ptr<Vendor>> opened_;        // by name
   std::unique_ptr<VendorProblem> vendor_problem_;                // of problem_; made when first needed
   std::map<std::string, std::unique_ptr<VendorWork>> measured_;  // the best of each vendor on problem_
 };

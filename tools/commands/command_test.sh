@@ -160,6 +160,8 @@ expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --d
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
 expect 0 "geometric mean over dense: [0-9.]*x in 2 cases" \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu --vs cublas,cusparse
+expect 0 "geometric mean over cusparselt: no case was measured" \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --vs cusparselt
 # Epilogues by weight: the last match wins, whatever the default and its place are.
 epilogues=("$sparsmith" tune model.safetensors -o epilogues.safetensors --tokens 1 --device emulator --cache tune.db)
 expect 0 '"command":"sparsmith bench [^"]* --tokens 1 --include a.weight".*"command":"sparsmith bench [^"]* --epilogue relu --tokens' \

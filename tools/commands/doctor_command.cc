@@ -87,16 +87,19 @@ Finding find_cache() {
 
 Result<ExitCode> run(const bool& json) {
   const auto worker = Worker::start({.device = "cuda:0", .program = ""});
-  const std::vector<Finding> findings = {find_library("CUDA driver", {"libcuda.so.1"}, "install the NVIDIA driver"),
-                                         find_gpu(worker),
-                                         find_speeds(worker),
-                                         find_compiler(),
-                                         find_library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"},
-                                                      "pip install nvidia-cublas: dense is compared with it"),
-                                         find_library("cuSPARSE", {"libcusparse.so.12", "libcusparse.so.13"},
-                                                      "pip install nvidia-cusparse: bench --vs cusparse needs it"),
-                                         find_emulator(),
-                                         find_cache()};
+  const std::vector<Finding> findings = {
+      find_library("CUDA driver", {"libcuda.so.1"}, "install the NVIDIA driver"),
+      find_gpu(worker),
+      find_speeds(worker),
+      find_compiler(),
+      find_library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"},
+                   "pip install nvidia-cublas: dense is compared with it"),
+      find_library("cuSPARSE", {"libcusparse.so.12", "libcusparse.so.13"},
+                   "pip install nvidia-cusparse: bench --vs cusparse needs it"),
+      find_library("cuSPARSELt", {"libcusparseLt.so.0"},
+                   "pip install nvidia-cusparselt-cu13==0.8.0: bench --vs cusparselt needs it"),
+      find_emulator(),
+      find_cache()};
   nlohmann::json object = {{"findings", nlohmann::json::array()}};
   Table table{.columns = {"what", "there", "detail"}};
   std::string advice;

@@ -40,7 +40,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings);
 
 // The libraries for --vs. The first is the dense library, which is always measured.
 inline constexpr const char* kDenseLibrary = "cublas";
-inline const std::vector<std::string> kLibraries = {kDenseLibrary, "cusparse"};
+inline const std::vector<std::string> kLibraries = {kDenseLibrary, "cusparse", "cusparselt"};
 
 // "90", "90s", "10m", "1.5h" in seconds. Error: kInvalidArgument.
 Result<double> parse_duration(const std::string& text);

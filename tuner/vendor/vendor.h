@@ -75,8 +75,9 @@ class Vendor {
   virtual void forget_weight() = 0;
 };
 
-// Error: kNoDevice when the library is missing.
+// Errors: kNoDevice when the library is missing; kUnsupported for a version that is not known.
 Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
+Result<std::unique_ptr<Vendor>> open_cusparse_lt(GpuExecutor& executor);
 
 // The fastest of `works` with a correct output (norm_error_limit), with its time under `policy`. Each work is tried for
 // three replays; works that fail are left out. No work, and VendorTiming::broke, when one breaks the GPU's context.

@@ -9,8 +9,8 @@
 
 namespace sparsmith {
 
-// The best time of a vendor library. `name` is "cusparse" (best over algorithms and both layouts, preprocessed), or
-// "dense" in a search.
+// The best time of a vendor library. `name` is "cusparse" (best over algorithms and both layouts, preprocessed),
+// "cusparselt" (best over algorithms and both layouts, compressed), or "dense" in a search.
 struct VendorTiming {
   std::string name;
   bool supported = true;
