@@ -67,6 +67,20 @@ TEST_F(TuneTest, AlgorithmsThatBreakTheContextAreLeftOutOfEveryN) {
   }
 }
 
+TEST_F(TuneTest, ALibraryThatHangsIsAskedOnce) {
+  options_.tokens = {8, 16, 32};
+  options_.vendors = {"cusparselt"};
+  options_.use_choices = false;
+  device_.hanging = "cusparselt";
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.vendors_timed, 1);
+  for (const BucketChoice& bucket : report.weights[0].buckets) {
+    EXPECT_FALSE(bucket.vendors.at(1).supported);
+    EXPECT_NE(bucket.vendors[1].detail.find("stopped answering"), std::string::npos) << bucket.vendors[1].detail;
+    EXPECT_GT(bucket.us(), 0);
+  }
+}
+
 TEST_F(TuneTest, ALibraryThatBreaksTheContextAgainAndAgainIsGivenUp) {
   options_.tokens = {8};
   options_.vendors = {"cusparselt"};

@@ -252,12 +252,15 @@ std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>&
 
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
   constexpr std::size_t kMostBroken = 8;
+  constexpr std::chrono::seconds kLimit{60};  // some algorithms of some libraries hang
+  if (const auto lost = lost_.find(name); lost != lost_.end()) return lost->second;
   const std::vector<std::string>& without = broken_[name];
   if (without.size() > kMostBroken)
     return unsupported(
         fmt::format("{} of its algorithms broke the GPU's context, the last {}", without.size(), without.back()));
-  auto measured =
-      judged(seconds_.libraries, [&](Worker& worker) { return worker.call(VendorCall{name, policy, without}); });
+  auto measured = judged(seconds_.libraries,
+                         [&](Worker& worker) { return worker.call(VendorCall{name, policy, without}, kLimit); });
+  if (measured.status().code() == StatusCode::kDeviceError) lost_[name] = measured.status();
   // Without it nobody knows what dense takes.
   if (!measured.ok() && is_environment_fault(measured.status())) return end(measured.status());
   return measured;

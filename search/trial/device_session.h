@@ -57,7 +57,8 @@ class DeviceSession {
   Result<std::vector<Timing>> time_unverified(const std::vector<CompiledCandidate>& candidates,
                                               const TimingPolicy& policy);
   // Each library on this weight and N. One that fails is not supported, with the reason as detail. An algorithm that
-  // breaks the GPU's context is left out from then on. The worker's last: what it verified before may be unknown to it.
+  // breaks the GPU's context is left out from then on, and so is a library that hangs or ends the worker. The worker's
+  // last: what it verified before may be unknown to it.
   std::vector<VendorTiming> vendors(const std::vector<std::string>& names, const TimingPolicy& policy);
 
   // A number that has changed says that whatever was verified or measured before (vendors too) is unknown to the
@@ -122,6 +123,7 @@ class DeviceSession {
   std::optional<Tokens> tokens_;
   std::chrono::milliseconds candidate_limit_ = Worker::kNoLimit;
   std::map<std::string, std::vector<std::string>> broken_;  // algorithms that broke a context, by library
+  std::map<std::string, Status> lost_;                      // libraries that hung or ended the worker, and how
 };
 
 }  // namespace sparsmith

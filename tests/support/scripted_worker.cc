@@ -19,7 +19,7 @@ class ScriptedWorker {
   explicit ScriptedWorker(DeviceScript& script) : script_(script) { ++script_.starts; }
 
   Result<WorkerReply> handle(WorkerCall& call, std::chrono::milliseconds limit) {
-    if (limit < Worker::kNoLimit) {
+    if (limit < Worker::kNoLimit && !std::holds_alternative<VendorCall>(call)) {
       const std::lock_guard lock(script_.mutex);
       script_.limits.push_back(limit);
     }
@@ -129,6 +129,10 @@ class ScriptedWorker {
   Result<VendorTiming> answer(const VendorCall& call) {
     SPARSMITH_RETURN_IF_ERROR(alive());
     ++script_.vendors_timed;
+    if (call.name == script_.hanging) {
+      dead_ = true;
+      return device_error("the worker stopped answering");
+    }
     VendorTiming vendor;
     vendor.name = call.name;
     const auto broke = std::ranges::find_if(script_.breaking, [&](const auto& each) {

@@ -35,6 +35,7 @@ struct DeviceScript {
   };
   std::function<Fault(const CompiledCandidate&)> fault;
   std::vector<std::string> breaking{};  // algorithms of cusparselt that break the context, in that order
+  std::string hanging{};                // a library that gives no answer
   double dense_us = 20;                 // of the first proposal, 1 % more for each one behind it; 0: no library
   std::function<void()> before_verify;  // called each time
   bool gone = false;                    // no worker can be started any more

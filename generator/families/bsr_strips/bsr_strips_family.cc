@@ -137,13 +137,14 @@ Result<PlannedKernels> bsr_strips_kernels(const Config& values, const Problem& p
 // Shared memory decides: X is written to it once, and a step reads its columns and operands. The fewer warps there are,
 // the more of their waits show.
 //
-// Fitted to 24 times on an H200: 8192 x 8192, blocks of 8, 16 and 32, 75 and 90 % zeros, 64 to 8,192 tokens; rms 0.06.
-constexpr double kFixedUs = 5.5;        // launch, the first strip, and the last output
-constexpr double kExchangeUs = 2;       // of sums in a cluster
-constexpr double kStripUs = 0.04;       // and, for a cycle of shared memory,
-constexpr double kCycleUs16 = 0.00064;  // with 16 warps
-constexpr double kCycleUs8 = 0.00088;   // with 8
-constexpr double kCycleUs4 = 0.0012;    // with 4
+// Fitted to 112 times on an H100 and an H200: 8192 x 8192, blocks of 8, 16 and 32, 75 and 90 % zeros, 64 to 8,192
+// tokens; rms 0.07.
+constexpr double kFixedUs = 3.8;        // the first strip, and the last output
+constexpr double kExchangeUs = 3.5;     // of sums in a cluster
+constexpr double kStripUs = 0.038;      // and, for a cycle of shared memory,
+constexpr double kCycleUs16 = 0.00078;  // with 16 warps
+constexpr double kCycleUs8 = 0.00095;   // with 8
+constexpr double kCycleUs4 = 0.00113;   // with 4
 constexpr double kL2BytesPerUs = 12e6;  // to all multiprocessors
 
 double predicted_bsr_strips_us(const Config& values, const Problem& problem, const SparsityStatistics& statistics) {
