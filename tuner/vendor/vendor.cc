@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -17,6 +19,20 @@ namespace {
 std::int64_t index_in(Layout layout, std::int64_t features, std::int64_t tokens, std::int64_t feature,
                       std::int64_t token) {
   return layout == Layout::kTokenMajor ? token * features + feature : feature * tokens + token;
+}
+
+// Runs `work` once. Error: kDeviceError when it gives no answer within `limit`, after which nothing else does.
+Status run_once(const GpuExecutor& executor, VendorWork& work, std::chrono::milliseconds limit) {
+  SPARSMITH_RETURN_IF_ERROR(work.make_copies(1));
+  SPARSMITH_RETURN_IF_ERROR(work.enqueue(executor.stream(), 0));
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const CUresult result = executor.driver().StreamQuery(executor.stream());
+    if (result != CUDA_ERROR_NOT_READY) return executor.driver().check(result, work.detail());
+    if (std::chrono::steady_clock::now() > end)
+      return device_error(fmt::format("the device gave no answer within {} s", limit.count() / 1000));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 // Runs `work` and checks its output. Error: kUnsupported when the output is wrong.
@@ -138,7 +154,8 @@ Result<Verification> VendorProblem::verify(Layout layout) {
 }
 
 Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
-                                 std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy) {
+                                 std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy,
+                                 std::chrono::milliseconds limit) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   BestVendorWork best;
   double best_us = kNone;
@@ -147,7 +164,10 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
   for (std::unique_ptr<VendorWork>& each : works) {
     std::unique_ptr<VendorWork> work = std::move(each);  // a loser's copies of the weight make room
     const Layout layout = work->layout();
-    const Result<double> us = time_briefly(timer, *work, policy, best_us);
+    log_debug("trying {}", work->detail());
+    const Status ran = run_once(problem.executor(), *work, limit);
+    if (ran.code() == StatusCode::kDeviceError) return broken_by(*work, ran);
+    const Result<double> us = ran.ok() ? time_briefly(timer, *work, policy, best_us) : Result<double>(ran);
     if (!us.ok()) {
       log_debug("{}: {}", work->detail(), us.status().to_string());
       refused = us.status();

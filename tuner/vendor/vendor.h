@@ -1,6 +1,7 @@
 // A vendor library, opened at run time. Its times are baselines.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,13 +81,15 @@ Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 Result<std::unique_ptr<Vendor>> open_cusparse_lt(GpuExecutor& executor);
 
 // The fastest of `works` with a correct output (norm_error_limit), with its time under `policy`. Each work is tried for
-// three replays; works that fail are left out. No work, and VendorTiming::broke, when one breaks the GPU's context.
+// three replays; works that fail are left out. No work, and VendorTiming::broke, when one breaks the GPU's context, or
+// gives no answer within `limit`.
 // Error: kUnsupported when no work succeeds.
 struct BestVendorWork {
   std::unique_ptr<VendorWork> work;
   VendorTiming timing;
 };
 Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
-                                 std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy);
+                                 std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy,
+                                 std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 }  // namespace sparsmith

@@ -96,6 +96,18 @@ TEST_F(CusparseLtTest, SaysWhyItDoesNotComputeAProblem) {
               testing::HasSubstr("takes 2:4 weights: row 0 has more than two nonzeros among four columns"));
 }
 
+TEST_F(CusparseLtTest, AnAlgorithmWithoutAnAnswerIsNamed) {
+  auto found = works(two_four_weight(48, 64), DataType::kFloat16, Layout::kTokenMajor, 24);
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  fake_cuda().unready_queries = 1'000'000;
+  GpuTimer timer(executor_->context(), executor_->stream());
+  const auto best = best_work(timer, *problem_, *std::move(found), {}, std::chrono::milliseconds(20));
+  ASSERT_TRUE(best.ok()) << best.status().to_string();
+  EXPECT_EQ(best->work, nullptr);
+  EXPECT_EQ(best->timing.broke, "cuSPARSELt algorithm 0, X column-major");
+  EXPECT_THAT(best->timing.detail, testing::HasSubstr("gave no answer"));
+}
+
 TEST_F(CusparseLtTest, RefusesVersionsThatItDoesNotKnow) {
   void* const library = dlopen("libcusparseLt.so.0", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(library, nullptr);
