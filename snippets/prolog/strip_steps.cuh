@@ -53,9 +53,12 @@ struct StripSteps {
     return static_cast<int>(word >> bsr_strips::kStripShift) * bsr_strips::kStripColumns +
            static_cast<int>(chunk) * bsr_strips::kChunkColumns + column % 8;
   }
-  // Asks for steps [first, end) as far as L2. One lane calls it.
+  // Asks for steps [first, end) as far as L2, or for so many that those of all panels have room there. One lane calls
+  // it.
   SPARSMITH_DEVICE void prefetch(int first, int end) const {
-    if (first < end) bulk_prefetch(operands_of(first), (end - first) * kStepBytes);
+    constexpr int kMost = 65536 / kStepBytes;
+    const int count = end - first < kMost ? end - first : kMost;
+    if (count > 0) bulk_prefetch(operands_of(first), count * kStepBytes);
   }
 
   // Steps [first, end), one after the other. Operands come by asynchronous copies, each lane's to a place of its own:
