@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "generator/search_space.h"
+#include "matrix/synthesis.h"
 #include "tests/support/drawn_matrix.h"
 
 namespace sparsmith::test {
@@ -32,6 +33,17 @@ inline SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double d
   statistics.nnz = static_cast<std::int64_t>(statistics.row_mean * static_cast<double>(rows));
   statistics.sparsity = 1 - density;
   return statistics;
+}
+
+// Some of the blocks of so many rows and columns are whole, the others empty.
+inline CsrMatrix draw_blocks(int block, double sparsity, std::int64_t rows, std::int64_t cols) {
+  SynthesisSpec spec;
+  spec.rows = rows;
+  spec.cols = cols;
+  spec.sparsity = sparsity;
+  spec.pattern = parse_synthesis_pattern("block:" + std::to_string(block)).value();
+  spec.seed = 5;
+  return synthesize(spec).value();
 }
 
 // A config that the search found is legal, packs as it says, and its plan launches kernels that are there, with arrays

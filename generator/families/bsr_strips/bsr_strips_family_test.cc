@@ -5,21 +5,10 @@
 #include <set>
 #include <string>
 
-#include "matrix/synthesis.h"
 #include "tests/support/family_checks.h"
 
 namespace sparsmith::test {
 namespace {
-
-CsrMatrix draw_blocks(int block, double sparsity, std::int64_t rows, std::int64_t cols) {
-  SynthesisSpec spec;
-  spec.rows = rows;
-  spec.cols = cols;
-  spec.sparsity = sparsity;
-  spec.pattern = parse_synthesis_pattern("block:" + std::to_string(block)).value();
-  spec.seed = 5;
-  return synthesize(spec).value();
-}
 
 Config config_of(std::int64_t tiles, std::int64_t rows, std::int64_t token_tile, std::int64_t column_parts) {
   return Config{"bsr_strips",

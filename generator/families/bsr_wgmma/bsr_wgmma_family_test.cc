@@ -5,21 +5,10 @@
 #include <set>
 #include <string>
 
-#include "matrix/synthesis.h"
 #include "tests/support/family_checks.h"
 
 namespace sparsmith::test {
 namespace {
-
-CsrMatrix draw_blocks(int block, double sparsity, std::int64_t rows, std::int64_t cols) {
-  SynthesisSpec spec;
-  spec.rows = rows;
-  spec.cols = cols;
-  spec.sparsity = sparsity;
-  spec.pattern = parse_synthesis_pattern("block:" + std::to_string(block)).value();
-  spec.seed = 5;
-  return synthesize(spec).value();
-}
 
 Config plain_config(std::int64_t token_tile = 256, std::int64_t row_tiles = 2) {
   return Config{"bsr_wgmma", {{"block_columns", 64}, {"token_tile", token_tile}, {"row_tiles", row_tiles}}};
