@@ -255,7 +255,7 @@ std::string BsrStripsPacking::name() const { return fmt::format("bsr_strips_r{}"
 
 PackedFormat bsr_strips_format() {
   return format_of<BsrStripsReader, packing_named, pack_weight, 1, check>(
-      {.name = "bsr_strips", .value_arrays = {"values"}, .halves_only = true});
+      {.name = "bsr_strips", .value_arrays = {"values"}, .halves_only = true, .leaves_rest = true});
 }
 
 }  // namespace sparsmith

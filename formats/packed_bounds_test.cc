@@ -44,8 +44,11 @@ class Addresses {
     return exists ? elements[static_cast<std::size_t>(index)] : T{};
   }
   const PackedWeight& packed() const { return packed_; }
-  // Of what is packed.
-  std::string_view packing() const { return without_transposed(packed_.packing); }
+  // Of what is packed; of a hybrid, of its structured part.
+  std::string_view packing() const {
+    const std::string_view packing = without_transposed(packed_.packing);
+    return packing.substr(0, packing.find("_rest_"));
+  }
   std::int64_t rows() const { return is_transposed(packed_.packing) ? packed_.cols : packed_.rows; }
   std::int64_t cols() const { return is_transposed(packed_.packing) ? packed_.rows : packed_.cols; }
 
@@ -295,9 +298,25 @@ void follow(std::string_view format, const PackedWeight& packed) {
       {"csr", follow_csr},    {"slots", follow_slots},           {"bitmap", follow_bitmap},
       {"bsr", follow_bsr},    {"bsr_strips", follow_bsr_strips}, {"scatter", follow_scatter},
       {"panel", follow_panel}};
-  Addresses addresses(packed);
-  const auto found = kFollow.find(format);
-  if (found != kFollow.end()) found->second(addresses);  // the others hold no addresses
+  const auto follow_own = [](std::string_view of, const PackedWeight& weight) {
+    Addresses addresses(weight);
+    const auto found = kFollow.find(of);
+    if (found != kFollow.end()) found->second(addresses);  // the others hold no addresses
+  };
+  follow_own(format, packed);
+  const auto hybrid = HybridPacking::named(without_transposed(packed.packing));
+  if (!hybrid) return;
+  PackedWeight rest{.packing = hybrid->rest};
+  rest.rows = is_transposed(packed.packing) ? packed.cols : packed.rows;
+  rest.cols = is_transposed(packed.packing) ? packed.rows : packed.cols;
+  for (const auto& [name, value] : packed.facts)
+    if (name.starts_with(kRestPrefix)) rest.facts[name.substr(kRestPrefix.size())] = value;
+  for (PackedArray array : packed.arrays) {
+    if (!array.name.starts_with(kRestPrefix)) continue;
+    array.name.erase(0, kRestPrefix.size());
+    rest.arrays.push_back(std::move(array));
+  }
+  follow_own("csr", rest);
 }
 
 class PackedBoundsTest : public testing::TestWithParam<PackedFormat> {};

@@ -30,12 +30,15 @@ struct PackedFormat {
   // Whether value arrays may hold codes as well (formats/coding.h).
   bool codes = false;
   bool halves_only = false;  // values are fp16 or bf16
+  bool leaves_rest = false;  // whether packings may be the structured part of a hybrid (formats/hybrid.h)
 };
 
 // All formats.
 std::span<const PackedFormat> packed_formats();
 // The format of a packing's name. Error: kInvalidInput if no format has packings of this name.
 Result<const PackedFormat*> packed_format(std::string_view packing);
+// The arrays that hold values, of a hybrid's rest too. REQUIRES: a packing of a known format.
+std::vector<std::string> value_array_names(std::string_view packing);
 // Error: kInvalidArgument if the format does not hold weights of this type.
 Status check_value_type(const PackedFormat& format, DataType type);
 

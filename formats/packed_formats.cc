@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "formats/coding.h"
+#include "formats/hybrid.h"
 #include "formats/packed_format.h"
 
 namespace sparsmith {
@@ -33,6 +34,17 @@ Result<const PackedFormat*> packed_format(std::string_view packing) {
     if (packing.starts_with(format.name) && (rest.empty() || rest.front() == '_')) return &format;
   }
   return invalid_input(fmt::format("\"{:.100}\" is a packing of no format that this program knows", packing));
+}
+
+std::vector<std::string> value_array_names(std::string_view packing) {
+  const auto names = [](std::string_view of, std::string_view prefix, std::vector<std::string>& all) {
+    for (const std::string_view name : packed_format(of).value()->value_arrays)
+      all.push_back(fmt::format("{}{}", prefix, name));
+  };
+  std::vector<std::string> all;
+  names(packing, "", all);
+  if (const auto hybrid = HybridPacking::named(without_transposed(packing))) names(hybrid->rest, kRestPrefix, all);
+  return all;
 }
 
 Status check_value_type(const PackedFormat& format, DataType type) {
@@ -69,11 +81,24 @@ Result<PackedWeight> pack_coded(const PackedFormat& format, const Coding& coding
   return packed;
 }
 
+Result<PackedWeight> pack_hybrid(const HybridPacking& packing, const CsrMatrix& matrix, DataType type) {
+  const auto pack_part = [&](const std::string& part, const CsrMatrix& of) -> Result<PackedWeight> {
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(part));
+    return format->pack(part, of, type);
+  };
+  const HybridParts parts = split_hybrid(matrix, packing.block);
+  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight structured, pack_part(packing.structured, parts.structured));
+  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight rest, pack_part(packing.rest, parts.rest));
+  return join_packed(packing, std::move(structured), std::move(rest));
+}
+
 Result<PackedWeight> pack_rows(std::string_view packing, const CsrMatrix& matrix, DataType type) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packing));
   SPARSMITH_RETURN_IF_ERROR(check_value_type(*format, type));
   const Coding* const coding = coding_of(packing);
-  return coding == nullptr ? format->pack(packing, matrix, type) : pack_coded(*format, *coding, packing, matrix, type);
+  if (coding != nullptr) return pack_coded(*format, *coding, packing, matrix, type);
+  if (const auto hybrid = HybridPacking::named(packing)) return pack_hybrid(*hybrid, matrix, type);
+  return format->pack(packing, matrix, type);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <span>
+#include <utility>
 
 #include "base/half.h"
 #include "formats/coding.h"
@@ -82,10 +83,10 @@ Status check_structure(const PackedWeight& one, const PackedWeight& other, const
 std::vector<ValueArray> value_arrays(const PackedWeight& packed) {
   std::vector<ValueArray> arrays;
   std::int64_t place = 0;
-  for (const std::string_view name : packed_format(packed.packing).value()->value_arrays) {
-    const auto bytes = static_cast<std::int64_t>(packed.array(std::string(name))->bytes.size());
+  for (std::string& name : value_array_names(packed.packing)) {
+    const auto bytes = static_cast<std::int64_t>(packed.array(name)->bytes.size());
     const auto count = bytes / static_cast<std::int64_t>(size_of(packed.value_type));
-    arrays.push_back({name, place, count});
+    arrays.push_back({std::move(name), place, count});
     place += count;
   }
   return arrays;
@@ -132,7 +133,7 @@ Result<Places> places_of(std::string_view packing, const SparsityPattern& patter
       std::uint64_t number = 0;
       for (int digit = 0; digit < digits; ++digit)
         number |= std::uint64_t{element(packed[digit], at, i) - 1} << (digit * bits);
-      if (number >= places.first.size()) return not_of_the_pattern_alone(opposite, "array " + std::string(array.name));
+      if (number >= places.first.size()) return not_of_the_pattern_alone(opposite, "array " + array.name);
       const auto place = static_cast<std::uint32_t>(array.first_place + i);
       if (places.first[number] == kNone) {
         places.first[number] = place;

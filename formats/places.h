@@ -34,7 +34,7 @@ Result<Places> places_of(std::string_view packing, const SparsityPattern& patter
 
 // A value array and its share of the places.
 struct ValueArray {
-  std::string_view name;
+  std::string name;
   std::int64_t first_place = 0;
   std::int64_t count = 0;
 };

@@ -210,7 +210,7 @@ Status check_two_four(const CsrMatrix& matrix) {
 
 PackedFormat two_four_format() {
   return format_of<TwoFourReader, packing_named, pack_weight, 2>(
-      {.name = kTwoFourPacking, .value_arrays = {"tiles"}, .halves_only = true});
+      {.name = kTwoFourPacking, .value_arrays = {"tiles"}, .halves_only = true, .leaves_rest = true});
 }
 
 }  // namespace sparsmith

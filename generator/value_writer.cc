@@ -27,12 +27,12 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
   text.body = "Kernel::run(values, places, copies, array, nonzeros, copy_count, first, count);";
   ValueWriter writer{source, {}, {}};
   std::string first = "0";
-  for (const std::string_view array : format->value_arrays) {
+  for (const std::string& array : value_array_names(packing)) {
     const std::string count = fmt::format("fact.{}", place_count_fact(array));
     text.parameters = {{"const Source*", "values", operand("values")},
                        {"const u32*", "places", packed_array(kPlaces)},
                        {"const u32*", "copies", packed_array(kPlaceCopies)},
-                       {"Stored*", "array", packed_array(std::string(array))},
+                       {"Stored*", "array", packed_array(array)},
                        {"i64", "nonzeros", integer(fmt::format("fact.{}", kPlaces))},
                        {"i64", "copy_count", integer(fmt::format("fact.{}", kPlaceCopies))},
                        {"i64", "first", integer(first)},

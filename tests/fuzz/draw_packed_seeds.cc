@@ -88,6 +88,11 @@ std::map<std::string, Seeds> draw_formats() {
   Seeds& two_four = formats["two_four"];
   two_four.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
   two_four.push_back(pack_two_four(draw(65, 9, 0.8, "2:4"), DataType::kBFloat16));
+  Seeds& hybrid = formats["hybrid"];
+  for (const char* packing : {"bsr_r1_listed_rest_b8_csr_u16_a4_natural", "bsr_strips_r1_rest_b8_csr_u32_a1_sorted",
+                              "two_four_rest_2of4_csr_u16_a4_natural_transposed"})
+    for (const CsrMatrix* matrix : {&dense, &sparse, &small})
+      hybrid.push_back(pack(packing, *matrix, DataType::kFloat16));
   for (const DataType type : {DataType::kFloat16, DataType::kFloat32})
     formats["dense"].push_back(pack("dense", small, type));
   // Columns that 16-bit values do not share a word with.

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formats/coding.h"
+#include "formats/hybrid.h"
 #include "formats/packed_check.h"
 #include "formats/packed_format.h"
 #include "tests/support/drawn_matrix.h"
@@ -73,6 +75,39 @@ inline CsrMatrix draw_any_matrix(Random& random, std::int64_t rows, std::int64_t
   return pruned;
 }
 
+// The matrix with some blocks of 8 x 8, up to 64 x 64, full.
+inline CsrMatrix draw_in_blocks(Random& random, const CsrMatrix& matrix) {
+  const std::int64_t block = 8 << random() % 4;
+  const std::uint64_t seed = random();
+  CsrMatrix filled;
+  filled.rows = matrix.rows;
+  filled.cols = matrix.cols;
+  filled.data_type = matrix.data_type;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    std::int64_t i = matrix.row_offsets[row];
+    for (std::uint32_t column = 0; column < matrix.cols; ++column) {
+      const bool held = i < matrix.row_offsets[row + 1] && matrix.column_indices[i] == column;
+      const std::uint64_t place = static_cast<std::uint64_t>(row / block * 64 + column / block);
+      if (!held && (seed >> place % 61 & 3U) != 0) continue;
+      filled.column_indices.push_back(column);
+      filled.values.push_back(held ? matrix.values[i] : 1.0F);
+      i += held ? 1 : 0;
+    }
+    filled.row_offsets.push_back(filled.nnz());
+  }
+  return filled;
+}
+
+// The name of a hybrid, of all its parameters.
+inline std::string hybrid_packing(Random& random, std::string_view structured) {
+  static constexpr int kBlocks[] = {8, 16, 32, 64};
+  const CsrPacking rest{.index_bytes = random() % 2 == 0 ? 2 : 4,
+                        .alignment = 1 << random() % 4,
+                        .order = static_cast<RowOrder>(random() % 3)};
+  const int block = structured == "two_four" ? 0 : kBlocks[random() % std::size(kBlocks)];
+  return HybridPacking{std::string(structured), block, rest.name()}.name();
+}
+
 inline PanelPacking draw_panel_packing(Random& random) {
   PanelPacking packing;
   packing.row_parts = static_cast<int>(1 + random() % 3);
@@ -92,8 +127,8 @@ inline PanelPacking draw_panel_packing(Random& random) {
   return packing;
 }
 
-// One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight, and
-// where `coded` now and then of codes.
+// One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight,
+// where `coded` now and then of codes, and where the format leaves a rest now and then a hybrid.
 inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format, bool coded = true) {
   const auto rows = static_cast<std::int64_t>(1 + random() % 90);
   const auto cols = static_cast<std::int64_t>(random() % 4 == 0 ? 256 + random() % 200 : 1 + random() % 200);
@@ -144,6 +179,13 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
       packed = std::move(codes);
       matrix = unpack(*packed).value();
     }
+  }
+  if (packed_format(format).value()->leaves_rest && random() % 3 == 0) {
+    matrix = draw_in_blocks(random, matrix);
+    const bool of_transposed = is_transposed(packed->packing);
+    const std::string name = hybrid_packing(random, without_transposed(packed->packing));
+    packed = sparsmith::pack(of_transposed ? transposed_packing(name) : name, matrix, packed->value_type);
+    if (!packed.ok()) return packed.status();
   }
   return DrawnPacking{std::move(matrix), *std::move(packed)};
 }
