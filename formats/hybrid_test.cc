@@ -103,7 +103,7 @@ TEST(HybridTest, DamageIsRefusedOrHarmless) {
        {"bsr_lines32_rest_b16_csr_u16_a4_natural", "bsr_strips_r1_rest_b8_csr_u32_a1_sorted_transposed",
         "two_four_rest_2of4_csr_u16_a2_natural"}) {
     expect_damage_is_refused_or_harmless(random, 300, [&] {
-      return pack(name, draw_in_blocks(random, draw_matrix(random, 40, 90, 0.05)), DataType::kFloat16);
+      return pack(name, fill_blocks(random, draw_matrix(random, 40, 90, 0.05), 8, 4), DataType::kFloat16);
     });
   }
 }

@@ -13,6 +13,7 @@
 #include "generator/families/cooperative/cooperative_family.h"
 #include "generator/families/dense/dense_family.h"
 #include "generator/families/gather/gather_family.h"
+#include "generator/families/hybrids.h"
 #include "generator/families/panel/panel_family.h"
 #include "generator/families/rows/rows_family.h"
 #include "generator/families/sampled/sampled_family.h"
@@ -77,12 +78,27 @@ Result<Candidate> Family::generate(const Config& config, const Problem& problem,
 }
 
 std::span<const Family* const> families() {
-  static const Family* const all[] = {
-      &rows_family(),      &panel_family(),          &slots_family(),         &bitmap_family(),
-      &scatter_family(),   &gather_family(),         &bsr_family(),           &bsr_strips_family(),
-      &bsr_wgmma_family(), &wgmma_family(),          &specialized_family(),   &cooperative_family(),
-      &two_four_family(),  &two_four_wgmma_family(), &unpack_bitmap_family(), &unpack_scatter_family(),
-      &sampled_family(),   &dense_family()};
+  static const Family* const all[] = {&rows_family(),
+                                      &panel_family(),
+                                      &slots_family(),
+                                      &bitmap_family(),
+                                      &scatter_family(),
+                                      &gather_family(),
+                                      &bsr_family(),
+                                      &bsr_strips_family(),
+                                      &bsr_wgmma_family(),
+                                      &wgmma_family(),
+                                      &specialized_family(),
+                                      &cooperative_family(),
+                                      &bsr_wgmma_rest_family(),
+                                      &bsr_strips_rest_family(),
+                                      &two_four_wgmma_rest_family(),
+                                      &two_four_family(),
+                                      &two_four_wgmma_family(),
+                                      &unpack_bitmap_family(),
+                                      &unpack_scatter_family(),
+                                      &sampled_family(),
+                                      &dense_family()};
   return all;
 }
 

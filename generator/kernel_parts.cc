@@ -215,6 +215,30 @@ void gate_output(const OperatorSpec& spec, PlannedKernels& kernels) {
   add_gated(spec, false, offset, kernels);
 }
 
+void leave_sums(const OperatorSpec& spec, const std::string& offset, PlannedKernels& kernels) {
+  for (std::size_t i = 0; i < kernels.texts.size(); ++i) {
+    KernelText& text = kernels.texts[i];
+    const std::size_t made = text.body.find(kMakeOutput);
+    if (made == std::string::npos) continue;  // sums of parts, for the next kernel
+    text.name += "_sums";
+    std::ranges::find_if(text.lines, [](const KernelText::Line& line) {
+      return line.declaration.starts_with("using OutputType");
+    })->declaration = "using OutputType = float";
+    KernelText outputs;
+    add_output_parameters(outputs);
+    std::erase_if(text.parameters, [&](const KernelText::Parameter& parameter) {
+      return std::ranges::count(outputs.parameters, parameter.name, &KernelText::Parameter::name) > 0;
+    });
+    text.parameters.push_back({"float*", "sums", workspace(offset)});
+    text.parameters.push_back({"i64", "ld_sums", integer(spec.rows)});
+    text.body.replace(made, std::string_view(kMakeOutput).size(),
+                      "const Output output{sums, ld_sums, nullptr, nullptr, 0, 1.0F, 0.0F};\n");
+    PlanStep launched = launch_of(text);
+    kernels.plan.steps[i].kernel = std::move(launched.kernel);
+    kernels.plan.steps[i].arguments = std::move(launched.arguments);
+  }
+}
+
 std::string part_bytes(const OperatorSpec& spec, int parts) { return fmt::format("{} * n", spec.rows * parts * 4); }
 
 IntegerExpression token_blocks(std::int64_t tokens) { return formula("min(ceil_div(n, {}), 65535)", tokens); }

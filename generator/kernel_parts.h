@@ -76,6 +76,10 @@ void add_gated(const OperatorSpec& spec, bool sums, const std::string& offset, P
 // Makes a gated operator of `kernels`, which compute V as their y.
 void gate_output(const OperatorSpec& spec, PlannedKernels& kernels);
 
+// Makes kernels of a plain epilogue leave their sums in fp32 in the workspace, in token-major Y's layout without gaps,
+// for a kernel behind them. `offset`: a formula.
+void leave_sums(const OperatorSpec& spec, const std::string& offset, PlannedKernels& kernels);
+
 // The number of a grid's blocks that share out N in tiles of `tokens` tokens.
 IntegerExpression token_blocks(std::int64_t tokens);
 

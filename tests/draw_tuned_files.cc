@@ -111,6 +111,7 @@ Status draw_file(Random& random, const Family& family, Output& output) {
       const auto cols = static_cast<std::int64_t>(1 + random() % 150);
       matrix = family.name.starts_with("two_four") ? draw_two_four(random, rows, cols, 0.7)
                                                    : draw_uneven_matrix(random, rows, cols);
+      if (family.name.ends_with("_rest")) matrix = fill_blocks(random, matrix, 8, 4);
       problem.tokens = family.name == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
       // Of a kind and, after some attempts, of a type that the family serves.
       const bool multiplies = family.serves(OperatorSpec());

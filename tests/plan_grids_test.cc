@@ -39,6 +39,8 @@ std::vector<AxisWork> other_extents(const PlanStep& step, const KernelCase& each
     const std::int64_t width = step.kernel.back() - '0';  // outputs of a thread
     return {rows_of_grid(spec.output_rows() / width * n, 256)};
   }
+  for (auto known = known_families().rbegin(); known != known_families().rend(); ++known)  // the structured part's
+    if (step.kernel.starts_with(known->first + "_")) return known->second.grid(each, packed, n);
   ADD_FAILURE() << step.kernel << " is not known here";
   return {};
 }

@@ -55,9 +55,28 @@ std::map<std::string, KernelSource> some_kernels() {
   if (comparison.ok()) add(*comparison);
   EXPECT_TRUE(std::ranges::any_of(kinds, [](const auto& each) { return each.first.starts_with("unpack_bitmap"); }));
   EXPECT_TRUE(std::ranges::any_of(kinds, [](const auto& each) { return each.first.starts_with("unpack_scatter"); }));
-  for (const char* kind : {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized",
-                           "cooperative", "bsr", "bsr_strips", "bsr_wgmma", "two_four", "two_four_wgmma", "relayout",
-                           "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
+  for (const char* kind : {"rows",
+                           "panel",
+                           "gather",
+                           "slots",
+                           "bitmap",
+                           "scatter",
+                           "wgmma",
+                           "specialized",
+                           "cooperative",
+                           "bsr",
+                           "bsr_strips",
+                           "bsr_wgmma",
+                           "two_four",
+                           "two_four_wgmma",
+                           "bsr_wgmma_rest",
+                           "bsr_strips_rest",
+                           "two_four_wgmma_rest",
+                           "relayout",
+                           "relayout_panels",
+                           "finish_rows",
+                           "finish_parts",
+                           "dense_epilogue"})
     EXPECT_GE(kinds[kind], 1) << kind;
   return sources;
 }

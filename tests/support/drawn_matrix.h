@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <vector>
 
+#include "base/ceil_div.h"
 #include "base/half.h"
 #include "matrix/csr_matrix.h"
 
@@ -57,6 +60,28 @@ inline CsrMatrix draw_matrix(Random& random, std::int64_t rows, std::int64_t col
 
 inline CsrMatrix draw_matrix(Random& random, std::int64_t rows, std::int64_t cols, double density) {
   return draw_matrix(random, rows, cols, [density](std::int64_t) { return density; });
+}
+
+// Fills about one in `share` of the aligned blocks of so many rows and columns.
+inline CsrMatrix fill_blocks(Random& random, const CsrMatrix& matrix, std::int64_t block, std::uint64_t share) {
+  CsrMatrix filled;
+  filled.rows = matrix.rows;
+  filled.cols = matrix.cols;
+  filled.data_type = matrix.data_type;
+  std::vector<bool> full(static_cast<std::size_t>(ceil_div(matrix.cols, block)));  // of a band of rows
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    if (row % block == 0) std::generate(full.begin(), full.end(), [&] { return random() % share == 0; });
+    std::int64_t i = matrix.row_offsets[row];
+    for (std::int64_t column = 0; column < matrix.cols; ++column) {
+      const bool held = i < matrix.row_offsets[row + 1] && matrix.column_indices[i] == column;
+      if (!held && !full[static_cast<std::size_t>(column / block)]) continue;
+      filled.column_indices.push_back(static_cast<std::uint32_t>(column));
+      filled.values.push_back(held ? matrix.values[i] : static_cast<float>(1 + random() % 2047) / 1024.0F - 1.0F);
+      i += held ? 1 : 0;
+    }
+    filled.row_offsets.push_back(filled.nnz());
+  }
+  return filled;
 }
 
 // Rows of very different lengths: full, nearly empty with long gaps, empty, and in between.

@@ -75,29 +75,6 @@ inline CsrMatrix draw_any_matrix(Random& random, std::int64_t rows, std::int64_t
   return pruned;
 }
 
-// The matrix with some blocks of 8 x 8, up to 64 x 64, full.
-inline CsrMatrix draw_in_blocks(Random& random, const CsrMatrix& matrix) {
-  const std::int64_t block = 8 << random() % 4;
-  const std::uint64_t seed = random();
-  CsrMatrix filled;
-  filled.rows = matrix.rows;
-  filled.cols = matrix.cols;
-  filled.data_type = matrix.data_type;
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    std::int64_t i = matrix.row_offsets[row];
-    for (std::uint32_t column = 0; column < matrix.cols; ++column) {
-      const bool held = i < matrix.row_offsets[row + 1] && matrix.column_indices[i] == column;
-      const std::uint64_t place = static_cast<std::uint64_t>(row / block * 64 + column / block);
-      if (!held && (seed >> place % 61 & 3U) != 0) continue;
-      filled.column_indices.push_back(column);
-      filled.values.push_back(held ? matrix.values[i] : 1.0F);
-      i += held ? 1 : 0;
-    }
-    filled.row_offsets.push_back(filled.nnz());
-  }
-  return filled;
-}
-
 // The name of a hybrid, of all its parameters.
 inline std::string hybrid_packing(Random& random, std::string_view structured) {
   static constexpr int kBlocks[] = {8, 16, 32, 64};
@@ -181,7 +158,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
     }
   }
   if (packed_format(format).value()->leaves_rest && random() % 3 == 0) {
-    matrix = draw_in_blocks(random, matrix);
+    matrix = fill_blocks(random, matrix, 8 << random() % 4, 4);
     const bool of_transposed = is_transposed(packed->packing);
     const std::string name = hybrid_packing(random, without_transposed(packed->packing));
     packed = sparsmith::pack(of_transposed ? transposed_packing(name) : name, matrix, packed->value_type);

@@ -70,6 +70,8 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
   return choices[random() % std::size(choices)];
 }
 
+bool is_hybrid(const Family& family) { return family.name.ends_with("_rest"); }
+
 bool multiplies_tiles(const Family& family) {
   return family.name.ends_with("scatter") || family.name.ends_with("wgmma") || family.name == "specialized" ||
          family.name == "cooperative";
@@ -77,7 +79,7 @@ bool multiplies_tiles(const Family& family) {
 // Families of persistent blocks, which multiply X in boxes of many tokens.
 bool multiplies_boxes(const Family& family) {
   return family.name == "cooperative" || family.name == "bsr_strips" || family.name == "bsr_wgmma" ||
-         family.name == "two_four_wgmma";
+         family.name == "two_four_wgmma" || is_hybrid(family);
 }
 bool needs_16_bits(const Family& family) {
   return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name.starts_with("two_four") ||
@@ -94,8 +96,8 @@ SparsityStatistics legal_pattern() {
   return statistics;
 }
 
-// Of each aligned group of four columns leaves two nonzeros at most, drawn ones.
-void keep_two_in_four(Random& random, CsrMatrix& matrix) {
+// Of each aligned group of four columns leaves two nonzeros at most, drawn ones. `spares`: but of one group in 8.
+void keep_two_in_four(Random& random, CsrMatrix& matrix, bool spares) {
   CsrMatrix kept;
   kept.rows = matrix.rows;
   kept.cols = matrix.cols;
@@ -103,7 +105,7 @@ void keep_two_in_four(Random& random, CsrMatrix& matrix) {
     for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1];) {
       const std::int64_t first = i;
       while (i < matrix.row_offsets[row + 1] && matrix.column_indices[i] / 4 == matrix.column_indices[first] / 4) ++i;
-      std::int64_t wanted = std::min<std::int64_t>(i - first, 2);
+      std::int64_t wanted = spares && random() % 8 == 0 ? i - first : std::min<std::int64_t>(i - first, 2);
       for (std::int64_t at = first; at < i; ++at) {
         if (draw_between(random, 1, i - at) > wanted) continue;
         --wanted;
@@ -336,9 +338,16 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
-      if ((family.name == "bsr_wgmma" || family.name == "bsr_strips") && weight % 3 == 0)
-        each.matrix = draw_in_blocks(random);
-      if (family.name.starts_with("two_four")) keep_two_in_four(random, each.matrix);
+      const bool in_blocks = family.name.starts_with("bsr_");
+      if (in_blocks && weight % 3 == 0) each.matrix = draw_in_blocks(random);
+      if (in_blocks && is_hybrid(family)) {
+        constexpr std::int64_t kMostFilled = 6000;  // elements
+        const std::int64_t block = config ? config->at("blocks") : parameter == "blocks" ? value : 8 << random() % 4;
+        const std::int64_t share = each.matrix.rows * each.matrix.cols / kMostFilled;
+        each.matrix =
+            fill_blocks(random, each.matrix, block, static_cast<std::uint64_t>(std::max<std::int64_t>(2, share)));
+      }
+      if (family.name.starts_with("two_four")) keep_two_in_four(random, each.matrix, is_hybrid(family));
       const auto take_spec = [&] {
         each.problem.spec = spec;
         each.problem.spec.set_weight(each.matrix.rows, each.matrix.cols, each.matrix.nnz());
