@@ -13,7 +13,7 @@
 #include "generator/families/cooperative/cooperative_family.h"
 #include "generator/families/dense/dense_family.h"
 #include "generator/families/gather/gather_family.h"
-#include "generator/families/hybrids.h"
+#include "generator/families/hybrids/hybrids.h"
 #include "generator/families/panel/panel_family.h"
 #include "generator/families/rows/rows_family.h"
 #include "generator/families/sampled/sampled_family.h"

@@ -77,7 +77,7 @@ void add_gated(const OperatorSpec& spec, bool sums, const std::string& offset, P
 void gate_output(const OperatorSpec& spec, PlannedKernels& kernels);
 
 // Makes kernels of a plain epilogue leave their sums in fp32 in the workspace, in token-major Y's layout without gaps,
-// for a kernel behind them. `offset`: a formula.
+// for a kernel behind them. Kernels that store sums of parts stay. `offset`: a formula. REQUIRES: a step for each text.
 void leave_sums(const OperatorSpec& spec, const std::string& offset, PlannedKernels& kernels);
 
 // The number of a grid's blocks that share out N in tiles of `tokens` tokens.

@@ -6,8 +6,11 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/half.h"
@@ -22,7 +25,7 @@ using Kind = SynthesisPattern::Kind;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 33;  // each is drawn: minutes, and dense 16 GB in fp16
 
 // Independent streams of one seed.
-enum Stream : std::uint64_t { kRowWeights, kColumnWeights, kElements, kSurplus, kValues };
+enum Stream : std::uint64_t { kRowWeights, kColumnWeights, kElements, kSurplus, kValues, kScattered };
 
 std::vector<double> lognormal_weights(std::int64_t count, double sigma, std::uint64_t seed) {
   RandomStream random(seed);
@@ -215,31 +218,72 @@ Status draw_two_four(const SynthesisSpec& spec, std::int64_t target, CsrMatrix& 
   return {};
 }
 
-}  // namespace
+// Adds the elements of SynthesisPattern::scattered.
+void scatter_elements(const SynthesisSpec& spec, SparsityPattern& pattern) {
+  const std::int64_t target =
+      std::llround(spec.pattern.scattered * static_cast<double>(spec.rows) * static_cast<double>(spec.cols));
+  if (target == 0) return;
+  SynthesisSpec uniform = spec;
+  uniform.pattern = {};
+  uniform.seed = substream(spec.seed, kScattered);
+  CsrMatrix scattered{{spec.rows, spec.cols}, spec.data_type};
+  draw_weighted(uniform, target, scattered);
+  std::vector<std::uint32_t> columns;
+  std::vector<std::int64_t> row_offsets{0};
+  const auto row_of = [](const SparsityPattern& of, std::int64_t row) {
+    return std::span(of.column_indices).subspan(of.row_offsets[row], of.row_length(row));
+  };
+  for (std::int64_t row = 0; row < spec.rows; ++row) {
+    std::ranges::set_union(row_of(pattern, row), row_of(scattered, row), std::back_inserter(columns));
+    row_offsets.push_back(std::ssize(columns));
+  }
+  pattern.column_indices = std::move(columns);
+  pattern.row_offsets = std::move(row_offsets);
+}
 
-Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text) {
+std::optional<double> number_within(std::string_view text, double low, double high) {
+  const std::optional<double> value = parse_number<double>(text);
+  return value && *value >= low && *value <= high ? value : std::nullopt;
+}
+
+// A pattern without what is scattered; nothing for an unknown one.
+std::optional<SynthesisPattern> plain_pattern(std::string_view text) {
   const auto with_parameter = [&](std::string_view prefix, double low, double high) -> std::optional<double> {
     if (!text.starts_with(prefix)) return std::nullopt;
-    const std::optional<double> value = parse_number<double>(text.substr(prefix.size()));
-    return value && *value >= low && *value <= high ? value : std::nullopt;
+    return number_within(text.substr(prefix.size()), low, high);
   };
   if (text == "uniform") return SynthesisPattern{Kind::kUniform, 0};
   if (text == "2:4") return SynthesisPattern{Kind::kTwoFour, 0};
   if (const auto sigma = with_parameter("lognormal:", 0, 3)) return SynthesisPattern{Kind::kLognormal, *sigma};
   if (const auto exponent = with_parameter("power:", 0, 8)) return SynthesisPattern{Kind::kPower, *exponent};
-  if (text.starts_with("block:")) {
-    const std::size_t cross = text.find('x');
-    const auto side = [&](std::string_view number) -> std::optional<double> {
-      const auto value = parse_number<std::int64_t>(number);
-      return value && *value >= 1 && *value <= 256 ? std::optional<double>(*value) : std::nullopt;
-    };
-    const auto height = side(text.substr(6, cross == std::string_view::npos ? cross : cross - 6));
-    const auto width = cross == std::string_view::npos ? height : side(text.substr(cross + 1));
-    if (height && width) return SynthesisPattern{Kind::kBlock, *height, *width};
+  if (!text.starts_with("block:")) return std::nullopt;
+  const std::size_t cross = text.find('x');
+  const auto side = [&](std::string_view number) -> std::optional<double> {
+    const auto value = parse_number<std::int64_t>(number);
+    return value && *value >= 1 && *value <= 256 ? std::optional<double>(*value) : std::nullopt;
+  };
+  const auto height = side(text.substr(6, cross == std::string_view::npos ? cross : cross - 6));
+  const auto width = cross == std::string_view::npos ? height : side(text.substr(cross + 1));
+  if (!height || !width) return std::nullopt;
+  return SynthesisPattern{Kind::kBlock, *height, *width};
+}
+
+}  // namespace
+
+Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text) {
+  constexpr std::string_view kScattered = "+uniform:";
+  const std::size_t plus = text.find(kScattered);
+  std::optional<SynthesisPattern> pattern = plain_pattern(text.substr(0, plus));
+  if (pattern && plus != std::string_view::npos) {
+    const std::optional<double> share = number_within(text.substr(plus + kScattered.size()), 0, 1);
+    if (share) pattern->scattered = *share;
+    if (!share) pattern.reset();
   }
+  if (pattern) return *pattern;
   return invalid_argument(
       fmt::format("unknown pattern '{}'; expected uniform, lognormal:S (S in [0, 3]), power:A (A in [0, 8]), "
-                  "block:B or block:RxC (1 to 256 rows and columns) or 2:4",
+                  "block:B or block:RxC (1 to 256 rows and columns) or 2:4, and behind it +uniform:P (P in [0, 1]) "
+                  "for a share P of scattered elements",
                   text));
 }
 
@@ -281,6 +325,7 @@ Result<CsrMatrix> synthesize(const SynthesisSpec& spec) {
     SPARSMITH_RETURN_IF_ERROR(draw_two_four(spec, target, matrix));
   else
     draw_weighted(spec, target, matrix);
+  scatter_elements(spec, matrix);
   draw_values(matrix, substream(spec.seed, kValues));
   return matrix;
 }

@@ -16,15 +16,17 @@ namespace sparsmith {
 //   power:A       row lengths fall as rank^-A, in drawn order; columns are uniform
 //   block:B       whole B x B blocks, at drawn places; block:RxC: of R rows and C columns
 //   2:4           at most two nonzeros in each aligned group of four columns; exactly two at sparsity 0.5
+// Behind each of them, "+uniform:P" adds a share P of all elements at drawn places: "block:32+uniform:0.001".
 struct SynthesisPattern {
   enum class Kind { kUniform, kLognormal, kPower, kBlock, kTwoFour };
   Kind kind = Kind::kUniform;
   double parameter = 0;      // S, A, B or R
   double block_columns = 0;  // B or C
+  double scattered = 0;      // P
 };
 
 // Error: kInvalidArgument for an unknown pattern or a parameter out of range (S in [0, 3], A in [0, 8], B, R and C in
-// [1, 256]).
+// [1, 256], P in [0, 1]).
 Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text);
 
 struct SynthesisSpec {
@@ -40,7 +42,7 @@ struct SynthesisSpec {
 Status parse_shape(std::string_view text, SynthesisSpec& spec);
 
 // Draws a weight. The number of nonzeros is exactly round((1 - sparsity) M K); for blocks the number of blocks is
-// exact. Values come from draw_values(). The same spec gives the same weight on every machine.
+// exact. Scattered elements come on top; they may meet others. Values come from draw_values(). The same spec gives the same weight on every machine.
 //   Errors: kInvalidArgument for a shape or sparsity out of range, or 2:4 below sparsity 0.5.
 Result<CsrMatrix> synthesize(const SynthesisSpec& spec);
 

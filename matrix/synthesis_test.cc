@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/half.h"
 #include "matrix/dense_matrix.h"
@@ -81,6 +83,20 @@ TEST(SynthesisTest, PatternsAreAsDispersedAsTheySay) {
   EXPECT_EQ(compute_statistics(drawn("2:4", 500, 1000, 0.5)).row_max, 500);
 }
 
+TEST(SynthesisTest, ScatteredElementsComeOnTopOfAPattern) {
+  const CsrMatrix blocks = drawn("block:32", 1000, 900, 0.9);
+  const CsrMatrix both = drawn("block:32+uniform:0.002", 1000, 900, 0.9);
+  EXPECT_NEAR(static_cast<double>(both.nnz() - blocks.nnz()), 0.9 * 0.002 * 1000 * 900, 60);
+  for (std::int64_t row = 0; row < blocks.rows; ++row) {
+    const auto row_of = [row](const CsrMatrix& matrix) {
+      return std::span(matrix.column_indices).subspan(matrix.row_offsets[row], matrix.row_length(row));
+    };
+    ASSERT_TRUE(std::ranges::includes(row_of(both), row_of(blocks))) << row;
+  }
+  EXPECT_EQ(drawn("2:4+uniform:0", 100, 100, 0.5).pattern_hash(), drawn("2:4", 100, 100, 0.5).pattern_hash());
+  EXPECT_EQ(drawn("block:4+uniform:1", 50, 60, 0.9).nnz(), 3000);
+}
+
 TEST(SynthesisTest, SeedsTellWeightsApart) {
   const CsrMatrix one = drawn("lognormal:0.5", 100, 100, 0.8, 1);
   EXPECT_EQ(one.pattern_hash(), drawn("lognormal:0.5", 100, 100, 0.8, 1).pattern_hash());
@@ -116,9 +132,28 @@ TEST(SynthesisTest, ValuesSurviveTheirTypeAndSumToOne) {
 }
 
 TEST(SynthesisTest, RefusesWhatMakesNoSense) {
-  for (const char* pattern :
-       {"", "odd", "lognormal", "lognormal:", "lognormal:x", "lognormal:9", "lognormal:nan", "power:-1", "block:0",
-        "block:1.5", "block:16x", "block:x16", "block:4x300", "block:4x0", "block:4x4x4", "2:3"}) {
+  for (const char* pattern : {"",
+                              "odd",
+                              "lognormal",
+                              "lognormal:",
+                              "lognormal:x",
+                              "lognormal:9",
+                              "lognormal:nan",
+                              "power:-1",
+                              "block:0",
+                              "block:1.5",
+                              "block:16x",
+                              "block:x16",
+                              "block:4x300",
+                              "block:4x0",
+                              "block:4x4x4",
+                              "2:3",
+                              "2:4+",
+                              "2:4+uniform",
+                              "2:4+uniform:2",
+                              "+uniform:0.1",
+                              "block:8+uniform:nan",
+                              "block:8+2:4"}) {
     EXPECT_EQ(parse_synthesis_pattern(pattern).status().code(), StatusCode::kInvalidArgument) << pattern;
   }
   const auto code = [](const SynthesisSpec& spec) { return synthesize(spec).status().code(); };

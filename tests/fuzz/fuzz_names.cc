@@ -33,6 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto pattern = parse_synthesis_pattern(text); pattern.ok()) {
     // Also not NaN.
     if (!(pattern->parameter >= 0 && pattern->parameter <= 256)) std::abort();
+    if (!(pattern->scattered >= 0 && pattern->scattered <= 1)) std::abort();
   }
   SynthesisSpec shape;
   (void)parse_shape(text, shape);  // synthesize() looks at what it says

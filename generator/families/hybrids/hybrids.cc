@@ -1,4 +1,4 @@
-#include "generator/families/hybrids.h"
+#include "generator/families/hybrids/hybrids.h"
 
 #include <fmt/format.h>
 
