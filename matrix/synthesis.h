@@ -42,7 +42,8 @@ struct SynthesisSpec {
 Status parse_shape(std::string_view text, SynthesisSpec& spec);
 
 // Draws a weight. The number of nonzeros is exactly round((1 - sparsity) M K); for blocks the number of blocks is
-// exact. Scattered elements come on top; they may meet others. Values come from draw_values(). The same spec gives the same weight on every machine.
+// exact. Scattered elements come on top; they may meet others. Values come from draw_values(). The same spec gives the
+// same weight on every machine.
 //   Errors: kInvalidArgument for a shape or sparsity out of range, or 2:4 below sparsity 0.5.
 Result<CsrMatrix> synthesize(const SynthesisSpec& spec);
 

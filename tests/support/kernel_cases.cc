@@ -96,7 +96,7 @@ SparsityStatistics legal_pattern() {
   return statistics;
 }
 
-// Of each aligned group of four columns leaves two nonzeros at most, drawn ones. `spares`: but of one group in 8.
+// Of each aligned group of four columns leaves two nonzeros at most, drawn ones. `spares`: but of one group in 3.
 void keep_two_in_four(Random& random, CsrMatrix& matrix, bool spares) {
   CsrMatrix kept;
   kept.rows = matrix.rows;
@@ -105,7 +105,7 @@ void keep_two_in_four(Random& random, CsrMatrix& matrix, bool spares) {
     for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1];) {
       const std::int64_t first = i;
       while (i < matrix.row_offsets[row + 1] && matrix.column_indices[i] / 4 == matrix.column_indices[first] / 4) ++i;
-      std::int64_t wanted = spares && random() % 8 == 0 ? i - first : std::min<std::int64_t>(i - first, 2);
+      std::int64_t wanted = spares && random() % 3 == 0 ? i - first : std::min<std::int64_t>(i - first, 2);
       for (std::int64_t at = first; at < i; ++at) {
         if (draw_between(random, 1, i - at) > wanted) continue;
         --wanted;

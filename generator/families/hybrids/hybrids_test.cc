@@ -83,7 +83,7 @@ TEST(HybridsTest, StatisticsAreThoseOfTheStructuredPart) {
     EXPECT_EQ(part.nnz, whole.nnz) << pattern;
     EXPECT_DOUBLE_EQ(part.sparsity, whole.sparsity) << pattern;
     EXPECT_EQ(part.two_four_legal == 1.0, block == 0) << pattern;
-    if (block == 0) EXPECT_EQ(part.groups[0], whole.groups[0]);
+    EXPECT_EQ(part.groups[0] == whole.groups[0], block == 0) << pattern;
     for (std::size_t i = 0; block > 0 && i < part.block_touched.size(); ++i)
       EXPECT_NEAR(part.block_touched[i], whole.block_touched[i], 0.1 * whole.block_touched[i]) << pattern << " " << i;
   }

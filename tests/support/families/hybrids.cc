@@ -26,7 +26,7 @@ Mutation::Matters rest(bool (*holds)(const PackedCase&)) {
 }
 
 bool any_rest(const PackedCase&) { return true; }
-bool several_rows(const PackedCase& each) { return each.matrix.rows > kRows + 8 && rest_nonzeros(each) > 200; }
+bool several_rows(const PackedCase& each) { return each.matrix.rows > kRows + 8; }
 bool several_tokens(const PackedCase& each) { return each.problem.tokens > kTokens + 8; }
 // Some row whose entries end inside of a load, which would go on with another row's.
 bool ends_inside_of_a_load(const PackedCase& each) {
