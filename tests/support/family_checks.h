@@ -35,15 +35,20 @@ inline SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double d
   return statistics;
 }
 
-// Some of the blocks of so many rows and columns are whole, the others empty.
-inline CsrMatrix draw_blocks(int block, double sparsity, std::int64_t rows, std::int64_t cols) {
+// `pattern`: as parse_synthesis_pattern() has it.
+inline CsrMatrix draw_pattern(const std::string& pattern, double sparsity, std::int64_t rows, std::int64_t cols) {
   SynthesisSpec spec;
   spec.rows = rows;
   spec.cols = cols;
   spec.sparsity = sparsity;
-  spec.pattern = parse_synthesis_pattern("block:" + std::to_string(block)).value();
+  spec.pattern = parse_synthesis_pattern(pattern).value();
   spec.seed = 5;
   return synthesize(spec).value();
+}
+
+// Some of the blocks of so many rows and columns are whole, the others empty.
+inline CsrMatrix draw_blocks(int block, double sparsity, std::int64_t rows, std::int64_t cols) {
+  return draw_pattern("block:" + std::to_string(block), sparsity, rows, cols);
 }
 
 // A config that the search found is legal, packs as it says, and its plan launches kernels that are there, with arrays

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "formats/hybrid.h"
-#include "matrix/synthesis.h"
 #include "tests/support/family_checks.h"
 
 namespace sparsmith::test {
@@ -17,16 +16,7 @@ using testing::StartsWith;
 
 const Family* const kHybrids[] = {&bsr_wgmma_rest_family(), &bsr_strips_rest_family(), &two_four_wgmma_rest_family()};
 
-CsrMatrix draw(const std::string& pattern, double sparsity, std::int64_t rows = 640, std::int64_t cols = 1024) {
-  SynthesisSpec spec;
-  spec.rows = rows;
-  spec.cols = cols;
-  spec.sparsity = sparsity;
-  spec.pattern = parse_synthesis_pattern(pattern).value();
-  spec.data_type = DataType::kFloat16;
-  spec.seed = 5;
-  return synthesize(spec).value();
-}
+CsrMatrix draw(const std::string& pattern, double sparsity) { return draw_pattern(pattern, sparsity, 640, 1024); }
 
 // The families that a search would try, and the sizes of their blocks.
 std::set<std::string> tried(const CsrMatrix& matrix, std::int64_t tokens = 512) {
@@ -75,7 +65,7 @@ TEST(HybridsTest, StatisticsAreThoseOfTheStructuredPart) {
   for (const auto& [pattern, sparsity, block] :
        {std::tuple{"block:16+uniform:0.003", 0.9, 16}, std::tuple{"block:32+uniform:0.001", 0.75, 32},
         std::tuple{"block:64+uniform:0.001", 0.9, 64}, std::tuple{"2:4+uniform:0.002", 0.5, 0}}) {
-    const CsrMatrix matrix = draw(pattern, sparsity, 1024, 2048);
+    const CsrMatrix matrix = draw_pattern(pattern, sparsity, 1024, 2048);
     const HybridParts parts = split_hybrid(matrix, block);
     ASSERT_GT(parts.rest.nnz(), 0) << pattern;
     const SparsityStatistics whole = compute_statistics(parts.structured);
