@@ -251,7 +251,7 @@ std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>&
 }
 
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
-  constexpr std::size_t kMostBroken = 8;
+  constexpr std::size_t kMostBroken = 3;
   constexpr std::chrono::seconds kLimit{60};  // some algorithms of some libraries hang
   if (const auto lost = lost_.find(name); lost != lost_.end()) return lost->second;
   const std::vector<std::string>& without = broken_[name];

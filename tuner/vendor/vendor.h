@@ -90,6 +90,6 @@ struct BestVendorWork {
 };
 Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
                                  std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy,
-                                 std::chrono::milliseconds limit = std::chrono::seconds(10));
+                                 std::chrono::milliseconds limit = std::chrono::seconds(5));
 
 }  // namespace sparsmith
