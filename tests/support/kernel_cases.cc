@@ -73,8 +73,8 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
 bool is_hybrid(const Family& family) { return family.name.ends_with("_rest"); }
 
 bool multiplies_tiles(const Family& family) {
-  return family.name.ends_with("scatter") || family.name.ends_with("wgmma") || family.name == "specialized" ||
-         family.name == "cooperative";
+  return family.name.ends_with("scatter") || family.name.ends_with("wgmma") || family.name.ends_with("wgmma_rest") ||
+         family.name == "specialized" || family.name == "cooperative";
 }
 // Families of persistent blocks, which multiply X in boxes of many tokens.
 bool multiplies_boxes(const Family& family) {
