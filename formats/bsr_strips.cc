@@ -16,7 +16,17 @@
 namespace sparsmith {
 namespace {
 
-using namespace bsr_strips;
+using bsr_strips::element_index;
+using bsr_strips::kChunkBits;
+using bsr_strips::kChunkColumns;
+using bsr_strips::kNothing;
+using bsr_strips::kQuarters;
+using bsr_strips::kStepColumns;
+using bsr_strips::kStripChunks;
+using bsr_strips::kStripColumns;
+using bsr_strips::kStripShift;
+using bsr_strips::kTileElements;
+using bsr_strips::kTileRows;
 
 constexpr std::int64_t kStripLimit = std::int64_t{1} << (32 - kStripShift);
 
