@@ -227,7 +227,7 @@ def main():
     parser.add_argument("--layout", choices=["token_major", "feature_major"], default="token_major",
                         help="of X and Y: [N][K] and [N][M], or [K][N] and [M][N]")
     parser.add_argument("--tune", nargs="*", choices=["torch", "grid"], default=["torch"],
-                        help="parameters to try beside PyTorch's own choice; each takes about a minute a case")
+                        help="parameters to try beside PyTorch's own choice: many kernels are compiled for each case")
     parser.add_argument("--rounds", type=int, default=15, help="replays of each, in turns; the median counts")
     parser.add_argument("--seed", type=int, default=0, help="of X")
     options = parser.parse_args()

@@ -1,8 +1,11 @@
-// Faults of the machine: what a run does when compilers or workers fail over a known-good kernel too.
+// Faults of the machine: what a run does when compilers or workers fail over a known-good kernel too, and when other
+// libraries break the device or hang.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/tune_fixture.h"
@@ -139,6 +142,52 @@ TEST_F(MachineFaultTest, WhatDoesNotFitTheMemoryIsAnErrorWithItsBytes) {
   EXPECT_EQ(device_.weights_set, before) << "no worker was bothered";
   options_.tokens = {std::numeric_limits<std::int64_t>::max()};
   EXPECT_EQ(try_run(weights_).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(TuneTest, AlgorithmsThatBreakTheContextAreLeftOutOfEveryN) {
+  options_.tokens = {8, 16};
+  options_.vendors = {"cusparse", "cusparselt"};
+  options_.use_choices = false;
+  run({weight("w", 64, 96, 1)});
+  const int starts = std::exchange(device_.starts, 0);
+  device_.vendors_timed = 0;
+  device_.breaking = {"algorithm 3", "algorithm 5"};
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.starts, starts + 2);
+  EXPECT_EQ(device_.vendors_timed, 6 + 2) << "with its worker went what cusparse took";
+  for (const BucketChoice& bucket : report.weights[0].buckets) {
+    for (const char* name : {"cusparse", "cusparselt"}) {
+      const auto vendor = std::ranges::find(bucket.vendors, name, &VendorTiming::name);
+      ASSERT_NE(vendor, bucket.vendors.end());
+      EXPECT_TRUE(vendor->supported) << vendor->detail;
+    }
+    EXPECT_GT(bucket.us(), 0);
+  }
+}
+
+TEST_F(TuneTest, ALibraryThatHangsIsAskedOnce) {
+  options_.tokens = {8, 16, 32};
+  options_.vendors = {"cusparselt"};
+  options_.use_choices = false;
+  device_.hanging = "cusparselt";
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.vendors_timed, 1);
+  for (const BucketChoice& bucket : report.weights[0].buckets) {
+    EXPECT_FALSE(bucket.vendors.at(1).supported);
+    EXPECT_NE(bucket.vendors[1].detail.find("stopped answering"), std::string::npos) << bucket.vendors[1].detail;
+    EXPECT_GT(bucket.us(), 0);
+  }
+}
+
+TEST_F(TuneTest, ALibraryThatBreaksTheContextAgainAndAgainIsGivenUp) {
+  options_.tokens = {8};
+  options_.vendors = {"cusparselt"};
+  for (int i = 0; i < 20; ++i) device_.breaking.push_back(std::to_string(i));
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.vendors_timed, 4);
+  EXPECT_FALSE(report.weights[0].buckets[0].vendors.at(1).supported);
+  EXPECT_EQ(report.weights[0].buckets[0].vendors[1].detail, "4 of its algorithms broke the GPU's context, the last 3");
+  EXPECT_GT(report.weights[0].buckets[0].us(), 0);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <future>
 #include <mutex>
-#include <utility>
 
 #include "search/record/tuned_output.h"
 #include "tests/support/tune_fixture.h"
@@ -44,52 +43,6 @@ TEST_F(TuneTest, LibrariesAreTimedOnceForAnN) {
   options_.vendors = {"cusparse"};
   run({weight("w", 64, 96, 1)});
   EXPECT_EQ(device_.vendors_timed, 1);
-}
-
-TEST_F(TuneTest, AlgorithmsThatBreakTheContextAreLeftOutOfEveryN) {
-  options_.tokens = {8, 16};
-  options_.vendors = {"cusparse", "cusparselt"};
-  options_.use_choices = false;
-  run({weight("w", 64, 96, 1)});
-  const int starts = std::exchange(device_.starts, 0);
-  device_.vendors_timed = 0;
-  device_.breaking = {"algorithm 3", "algorithm 5"};
-  const TuneReport report = run({weight("w", 64, 96, 1)});
-  EXPECT_EQ(device_.starts, starts + 2);
-  EXPECT_EQ(device_.vendors_timed, 6 + 2) << "with its worker went what cusparse took";
-  for (const BucketChoice& bucket : report.weights[0].buckets) {
-    for (const char* name : {"cusparse", "cusparselt"}) {
-      const auto vendor = std::ranges::find(bucket.vendors, name, &VendorTiming::name);
-      ASSERT_NE(vendor, bucket.vendors.end());
-      EXPECT_TRUE(vendor->supported) << vendor->detail;
-    }
-    EXPECT_GT(bucket.us(), 0);
-  }
-}
-
-TEST_F(TuneTest, ALibraryThatHangsIsAskedOnce) {
-  options_.tokens = {8, 16, 32};
-  options_.vendors = {"cusparselt"};
-  options_.use_choices = false;
-  device_.hanging = "cusparselt";
-  const TuneReport report = run({weight("w", 64, 96, 1)});
-  EXPECT_EQ(device_.vendors_timed, 1);
-  for (const BucketChoice& bucket : report.weights[0].buckets) {
-    EXPECT_FALSE(bucket.vendors.at(1).supported);
-    EXPECT_NE(bucket.vendors[1].detail.find("stopped answering"), std::string::npos) << bucket.vendors[1].detail;
-    EXPECT_GT(bucket.us(), 0);
-  }
-}
-
-TEST_F(TuneTest, ALibraryThatBreaksTheContextAgainAndAgainIsGivenUp) {
-  options_.tokens = {8};
-  options_.vendors = {"cusparselt"};
-  for (int i = 0; i < 20; ++i) device_.breaking.push_back(std::to_string(i));
-  const TuneReport report = run({weight("w", 64, 96, 1)});
-  EXPECT_EQ(device_.vendors_timed, 4);
-  EXPECT_FALSE(report.weights[0].buckets[0].vendors.at(1).supported);
-  EXPECT_EQ(report.weights[0].buckets[0].vendors[1].detail, "4 of its algorithms broke the GPU's context, the last 3");
-  EXPECT_GT(report.weights[0].buckets[0].us(), 0);
 }
 
 TEST_F(TuneTest, TheDeviceBeginsBeforeTheKernelsOfEveryNAreCompiled) {

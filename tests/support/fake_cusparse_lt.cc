@@ -82,6 +82,7 @@ float float_of(std::uint16_t bits, cudaDataType_t type) {
 }  // namespace
 
 FAKE int fake_cusparse_lt_version = 800;
+FAKE int fake_cusparse_lt_failing = -1;  // an algorithm whose runs fail, and leave the device as it was
 FAKE cusparseStatus_t cusparseLtInit(Handle* handle) { return write(handle, kInitialized); }
 FAKE cusparseStatus_t cusparseLtDestroy(const Handle* handle) {
   return read<std::uint64_t>(handle) == kInitialized ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
@@ -196,6 +197,7 @@ FAKE cusparseStatus_t cusparseLtMatmul(const Handle*, const Plan* plan, const vo
   const auto b = read<MatrixContents>(product.b);
   const auto d = read<MatrixContents>(product.d);
   if (*static_cast<const float*>(beta) != 0 || stream_count != 1) return CUSPARSE_STATUS_NOT_SUPPORTED;
+  if (selection.algorithm == fake_cusparse_lt_failing) return CUSPARSE_STATUS_INTERNAL_ERROR;
   if (selection.split == -1) {
     for (std::size_t i = 0; i < kWorkspaceBytes; ++i)
       if (static_cast<const char*>(workspace)[i] != 0) return CUSPARSE_STATUS_EXECUTION_FAILED;

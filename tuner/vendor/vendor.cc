@@ -21,18 +21,19 @@ std::int64_t index_in(Layout layout, std::int64_t features, std::int64_t tokens,
   return layout == Layout::kTokenMajor ? token * features + feature : feature * tokens + token;
 }
 
-// Runs `work` once. Error: kDeviceError when it gives no answer within `limit`, after which nothing else does.
-Status run_once(const GpuExecutor& executor, VendorWork& work, std::chrono::milliseconds limit) {
+Status enqueue_once(const GpuExecutor& executor, VendorWork& work) {
   SPARSMITH_RETURN_IF_ERROR(work.make_copies(1));
-  SPARSMITH_RETURN_IF_ERROR(work.enqueue(executor.stream(), 0));
+  return work.enqueue(executor.stream(), 0);
+}
+
+// Whether what was enqueued ends within `limit`, well or not. Otherwise nothing else does.
+bool ends_within(std::chrono::milliseconds limit, const GpuExecutor& executor) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    const CUresult result = executor.driver().StreamQuery(executor.stream());
-    if (result != CUDA_ERROR_NOT_READY) return executor.driver().check(result, work.detail());
-    if (std::chrono::steady_clock::now() > end)
-      return device_error(fmt::format("the device gave no answer within {} s", limit.count() / 1000));
+  while (executor.driver().StreamQuery(executor.stream()) == CUDA_ERROR_NOT_READY) {
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+  return true;
 }
 
 // Runs `work` and checks its output. Error: kUnsupported when the output is wrong.
@@ -165,9 +166,10 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
     std::unique_ptr<VendorWork> work = std::move(each);  // a loser's copies of the weight make room
     const Layout layout = work->layout();
     log_debug("trying {}", work->detail());
-    const Status ran = run_once(problem.executor(), *work, limit);
-    if (ran.code() == StatusCode::kDeviceError) return broken_by(*work, ran);
-    const Result<double> us = ran.ok() ? time_briefly(timer, *work, policy, best_us) : Result<double>(ran);
+    const Status enqueued = enqueue_once(problem.executor(), *work);
+    if (!ends_within(limit, problem.executor()))
+      return broken_by(*work, device_error(fmt::format("the device gave no answer within {} ms", limit.count())));
+    const Result<double> us = enqueued.ok() ? time_briefly(timer, *work, policy, best_us) : Result<double>(enqueued);
     if (!us.ok()) {
       log_debug("{}: {}", work->detail(), us.status().to_string());
       refused = us.status();

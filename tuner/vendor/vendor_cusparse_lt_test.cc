@@ -18,6 +18,12 @@ CsrMatrix two_four_weight(std::int64_t rows, std::int64_t cols) {
   return matrix;
 }
 
+// Of the fake library, which is open already.
+int& fake_number(const char* name) {
+  void* const library = dlopen("libcusparseLt.so.0", RTLD_NOW | RTLD_NOLOAD);
+  return *static_cast<int*>(dlsym(library, name));
+}
+
 class CusparseLtTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -108,10 +114,19 @@ TEST_F(CusparseLtTest, AnAlgorithmWithoutAnAnswerIsNamed) {
   EXPECT_THAT(best->timing.detail, testing::HasSubstr("gave no answer"));
 }
 
+// The fake driver has no graphs: so the other algorithms are not timed either.
+TEST_F(CusparseLtTest, AnAlgorithmThatFailsAloneDoesNotCountAsBreakingTheContext) {
+  auto found = works(two_four_weight(48, 64), DataType::kFloat16, Layout::kTokenMajor, 24);
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  fake_number("fake_cusparse_lt_failing") = 0;
+  GpuTimer timer(executor_->context(), executor_->stream());
+  const auto best = best_work(timer, *problem_, *std::move(found), {});
+  fake_number("fake_cusparse_lt_failing") = -1;
+  EXPECT_EQ(best.status().code(), StatusCode::kUnsupported) << (best.ok() ? best->timing.broke : "");
+}
+
 TEST_F(CusparseLtTest, RefusesVersionsThatItDoesNotKnow) {
-  void* const library = dlopen("libcusparseLt.so.0", RTLD_NOW | RTLD_NOLOAD);
-  ASSERT_NE(library, nullptr);
-  int& version = *static_cast<int*>(dlsym(library, "fake_cusparse_lt_version"));
+  int& version = fake_number("fake_cusparse_lt_version");
   for (const int unknown : {701, 900}) {
     version = unknown;
     const auto refused = open_cusparse_lt(*executor_);
