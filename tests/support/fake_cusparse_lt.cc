@@ -43,6 +43,12 @@ struct ProductContents {
 struct SelectionContents {
   const Product* product;
   int algorithm, split;
+  bool operator==(const SelectionContents&) const = default;
+};
+// A run reads the selection again, which has to be as it was planned.
+struct PlanContents {
+  const Selection* selection;
+  SelectionContents planned;
 };
 struct Group {
   std::uint16_t values[2];
@@ -82,7 +88,8 @@ float float_of(std::uint16_t bits, cudaDataType_t type) {
 }  // namespace
 
 FAKE int fake_cusparse_lt_version = 800;
-FAKE int fake_cusparse_lt_failing = -1;  // an algorithm whose runs fail, and leave the device as it was
+FAKE int fake_cusparse_lt_failing = -1;    // an algorithm whose runs fail, and leave the device as it was
+FAKE int fake_cusparse_lt_selections = 0;  // made so far; the library takes 0.3 s for each
 FAKE cusparseStatus_t cusparseLtInit(Handle* handle) { return write(handle, kInitialized); }
 FAKE cusparseStatus_t cusparseLtDestroy(const Handle* handle) {
   return read<std::uint64_t>(handle) == kInitialized ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
@@ -124,6 +131,7 @@ FAKE cusparseStatus_t cusparseLtMatmulDescriptorInit(const Handle*, Product* pro
 
 FAKE cusparseStatus_t cusparseLtMatmulAlgSelectionInit(const Handle*, Selection* selection, const Product* product,
                                                        int algorithm) {
+  ++fake_cusparse_lt_selections;
   return algorithm != 0 ? CUSPARSE_STATUS_INVALID_VALUE : write(selection, SelectionContents{product, 0, 1});
 }
 FAKE cusparseStatus_t cusparseLtMatmulAlgSelectionDestroy(const Selection*) { return CUSPARSE_STATUS_SUCCESS; }
@@ -151,11 +159,11 @@ FAKE cusparseStatus_t cusparseLtMatmulPlanInit(const Handle*, Plan* plan, const 
                                                const Selection* selection) {
   const auto contents = read<SelectionContents>(selection);
   if (contents.product != product) return CUSPARSE_STATUS_INVALID_VALUE;
-  return contents.algorithm == 1 ? CUSPARSE_STATUS_NOT_SUPPORTED : write(plan, contents);
+  return contents.algorithm == 1 ? CUSPARSE_STATUS_NOT_SUPPORTED : write(plan, PlanContents{selection, contents});
 }
 FAKE cusparseStatus_t cusparseLtMatmulPlanDestroy(const Plan*) { return CUSPARSE_STATUS_SUCCESS; }
 FAKE cusparseStatus_t cusparseLtMatmulGetWorkspace(const Handle*, const Plan* plan, std::size_t* bytes) {
-  *bytes = read<SelectionContents>(plan).split == -1 ? kWorkspaceBytes : 0;
+  *bytes = read<PlanContents>(plan).planned.split == -1 ? kWorkspaceBytes : 0;
   return CUSPARSE_STATUS_SUCCESS;
 }
 
@@ -191,7 +199,8 @@ FAKE cusparseStatus_t cusparseLtSpMMACompress2(const Handle*, const Matrix* matr
 FAKE cusparseStatus_t cusparseLtMatmul(const Handle*, const Plan* plan, const void* alpha, const void* compressed,
                                        const void* b_data, const void* beta, const void* /*c*/, void* d_data,
                                        void* workspace, cudaStream_t*, std::int32_t stream_count) {
-  const auto selection = read<SelectionContents>(plan);
+  const auto [place, selection] = read<PlanContents>(plan);
+  if (read<SelectionContents>(place) != selection) return CUSPARSE_STATUS_INVALID_VALUE;
   const auto product = read<ProductContents>(selection.product);
   const auto a = read<MatrixContents>(product.a);
   const auto b = read<MatrixContents>(product.b);

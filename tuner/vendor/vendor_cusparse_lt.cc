@@ -83,20 +83,34 @@ struct CompressedWeight {
   DeviceCopies copies;
 };
 
-// The product in one layout of X and Y.
-struct LayoutProduct {
-  Layout layout;
-  Owned<Matrix> x;
-  Owned<Matrix> y;
-  Owned<Product> product;
-};
-
 // A way to split the columns.
 struct Split {
   int parts;
   int mode;  // 0: the library's
   const char* name;
 };
+
+// The product in one layout of X and Y. To make a selection takes the library 0.3 s, so all algorithms share one: it is
+// set anew in front of each call that reads it.
+struct LayoutProduct {
+  Layout layout;
+  Owned<Matrix> x;
+  Owned<Matrix> y;
+  Owned<Product> product;
+  Owned<Selection> selection;
+  int algorithms;
+
+  Status select(const CusparseLt& api, const Handle& handle, int algorithm, const Split& split) {
+    const auto set = [&](Attribute attribute, int value) {
+      return api.check(api.MatmulAlgSetAttribute(&handle, selection.get(), attribute, &value, sizeof(value)),
+                       "selecting an algorithm");
+    };
+    SPARSMITH_RETURN_IF_ERROR(set(Attribute::kAlgorithm, algorithm));
+    SPARSMITH_RETURN_IF_ERROR(set(Attribute::kSplitK, split.parts));
+    return split.mode == 0 ? Status() : set(Attribute::kSplitKMode, split.mode);
+  }
+};
+
 // The library refuses those that the device's kernels lack: on compute capability 9.0 all but the first two.
 constexpr Split kSplits[] = {
     {1, 0, ""},
@@ -112,22 +126,22 @@ constexpr Split kSplits[] = {
 class CusparseLtWork : public VendorWork {
  public:
   CusparseLtWork(const CusparseLt& api, const Handle& handle, VendorProblem& problem,
-                 std::shared_ptr<CompressedWeight> weight, std::shared_ptr<LayoutProduct> product,
-                 Owned<Selection> selection, std::string algorithm)
+                 std::shared_ptr<CompressedWeight> weight, std::shared_ptr<LayoutProduct> product, int algorithm,
+                 const Split& split)
       : api_(api),
         handle_(handle),
         problem_(problem),
         alpha_(problem.plain().alpha()),
         weight_(std::move(weight)),
         product_(std::move(product)),
-        selection_(std::move(selection)),
-        algorithm_(std::move(algorithm)) {}
+        algorithm_(algorithm),
+        split_(split) {}
 
   std::int64_t weight_bytes() const override { return static_cast<std::int64_t>(weight_->compressed.bytes()); }
   std::int64_t bytes_on_gpu() const override { return weight_bytes(); }
   Layout layout() const override { return product_->layout; }
   std::string detail() const override {
-    return fmt::format("cuSPARSELt {}, X {}", algorithm_,
+    return fmt::format("cuSPARSELt algorithm {}{}, X {}", algorithm_, split_.name,
                        layout() == Layout::kTokenMajor ? "column-major" : "row-major");
   }
 
@@ -137,6 +151,7 @@ class CusparseLtWork : public VendorWork {
   }
 
   Status enqueue(CUstream stream, int copy) override {
+    SPARSMITH_RETURN_IF_ERROR(product_->select(api_, handle_, algorithm_, split_));
     const float beta = 0;
     void* const y = pointer(operands_->y.address());
     return api_.check(
@@ -149,8 +164,9 @@ class CusparseLtWork : public VendorWork {
   Status make_plan() {
     if (plan_ != nullptr) return {};
     SPARSMITH_ASSIGN_OR_RETURN(operands_, problem_.activations(layout()));
+    SPARSMITH_RETURN_IF_ERROR(product_->select(api_, handle_, algorithm_, split_));
     const auto init = [&](Plan* plan) {
-      return api_.MatmulPlanInit(&handle_, plan, product_->product.get(), selection_.get());
+      return api_.MatmulPlanInit(&handle_, plan, product_->product.get(), product_->selection.get());
     };
     SPARSMITH_ASSIGN_OR_RETURN(Owned<Plan> plan, make<Plan>(api_, api_.MatmulPlanDestroy, "planning", init));
     std::size_t bytes = 0;
@@ -171,8 +187,8 @@ class CusparseLtWork : public VendorWork {
   const float alpha_;
   std::shared_ptr<CompressedWeight> weight_;
   std::shared_ptr<LayoutProduct> product_;
-  Owned<Selection> selection_;
-  std::string algorithm_;
+  int algorithm_;
+  Split split_;
   const VendorProblem::Activations* operands_ = nullptr;
   DeviceAllocation workspace_;
   Owned<Plan> plan_;
@@ -228,13 +244,10 @@ class CusparseLtVendor : public Vendor {
     std::vector<std::unique_ptr<VendorWork>> works;
     for (const Split& split : kSplits) {
       for (const std::shared_ptr<LayoutProduct>& product : products) {
-        SPARSMITH_ASSIGN_OR_RETURN(const int algorithms, count_algorithms(*product));
-        for (int algorithm = 0; algorithm < algorithms; ++algorithm) {
-          auto selection = select(*product, algorithm, split);
-          if (!selection.ok()) continue;  // the library has no such kernel
-          works.push_back(std::make_unique<CusparseLtWork>(api_, *handle_, problem, weight_, product,
-                                                           *std::move(selection),
-                                                           fmt::format("algorithm {}{}", algorithm, split.name)));
+        for (int algorithm = 0; algorithm < product->algorithms; ++algorithm) {
+          if (!product->select(api_, *handle_, algorithm, split).ok()) continue;  // the library has no such kernel
+          works.push_back(
+              std::make_unique<CusparseLtWork>(api_, *handle_, problem, weight_, product, algorithm, split));
         }
       }
     }
@@ -300,35 +313,17 @@ class CusparseLtVendor : public Vendor {
                                        cusparse_lt::kFloat32Sums);
     };
     SPARSMITH_ASSIGN_OR_RETURN(product->product, make<Product>(api_, nullptr, "describing the product", init));
-    return product;
-  }
-
-  Result<Owned<Selection>> default_selection(const LayoutProduct& product) {
-    return make<Selection>(api_, api_.MatmulAlgSelectionDestroy, "selecting an algorithm", [&](Selection* selection) {
-      return api_.MatmulAlgSelectionInit(handle_.get(), selection, product.product.get(),
+    const auto begin = [&](Selection* selection) {
+      return api_.MatmulAlgSelectionInit(handle_.get(), selection, product->product.get(),
                                          cusparse_lt::kDefaultAlgorithm);
-    });
-  }
-
-  Result<int> count_algorithms(const LayoutProduct& product) {
-    SPARSMITH_ASSIGN_OR_RETURN(const Owned<Selection> selection, default_selection(product));
-    int count = 0;
-    SPARSMITH_RETURN_IF_ERROR(api_.check(
-        api_.MatmulAlgGetAttribute(handle_.get(), selection.get(), Attribute::kAlgorithms, &count, sizeof(count)),
-        "counting algorithms"));
-    return count;
-  }
-
-  Result<Owned<Selection>> select(const LayoutProduct& product, int algorithm, const Split& split) {
-    SPARSMITH_ASSIGN_OR_RETURN(Owned<Selection> selection, default_selection(product));
-    const auto set = [&](Attribute attribute, int value) {
-      return api_.check(api_.MatmulAlgSetAttribute(handle_.get(), selection.get(), attribute, &value, sizeof(value)),
-                        "selecting an algorithm");
     };
-    SPARSMITH_RETURN_IF_ERROR(set(Attribute::kAlgorithm, algorithm));
-    if (split.parts != 1) SPARSMITH_RETURN_IF_ERROR(set(Attribute::kSplitK, split.parts));
-    if (split.mode != 0) SPARSMITH_RETURN_IF_ERROR(set(Attribute::kSplitKMode, split.mode));
-    return selection;
+    SPARSMITH_ASSIGN_OR_RETURN(product->selection,
+                               make<Selection>(api_, api_.MatmulAlgSelectionDestroy, "selecting an algorithm", begin));
+    SPARSMITH_RETURN_IF_ERROR(
+        api_.check(api_.MatmulAlgGetAttribute(handle_.get(), product->selection.get(), Attribute::kAlgorithms,
+                                              &product->algorithms, sizeof(product->algorithms)),
+                   "counting algorithms"));
+    return product;
   }
 
   GpuExecutor& executor_;

@@ -58,6 +58,8 @@ class CusparseLtTest : public testing::Test {
 TEST_F(CusparseLtTest, EveryAlgorithmMultipliesEveryCopyInBothLayouts) {
   const CsrMatrix matrix = two_four_weight(48, 64);
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    int& selections = fake_number("fake_cusparse_lt_selections");
+    selections = 0;
     const auto found = works(matrix, type, Layout::kTokenMajor, 24);
     ASSERT_TRUE(found.ok()) << found.status().to_string();
     std::vector<std::string> computed;
@@ -79,6 +81,9 @@ TEST_F(CusparseLtTest, EveryAlgorithmMultipliesEveryCopyInBothLayouts) {
       EXPECT_EQ(work->weight_bytes(), 48 * 64 / 4 * 6);
       computed.push_back(work->detail());
     }
+    EXPECT_EQ(selections, 2);                                              // one a layout
+    const Status again = found->front()->enqueue(executor_->stream(), 0);  // after the plans of others
+    EXPECT_TRUE(again.ok()) << again.to_string();
     EXPECT_THAT(computed, testing::ElementsAre("cuSPARSELt algorithm 0, X column-major",  //
                                                "cuSPARSELt algorithm 2, X column-major",  //
                                                "cuSPARSELt algorithm 0, X row-major",     //
