@@ -89,7 +89,7 @@ float float_of(std::uint16_t bits, cudaDataType_t type) {
 
 FAKE int fake_cusparse_lt_version = 800;
 FAKE int fake_cusparse_lt_failing = -1;    // an algorithm whose runs fail, and leave the device as it was
-FAKE int fake_cusparse_lt_selections = 0;  // made so far; the library takes 0.3 s for each
+FAKE int fake_cusparse_lt_selections = 0;  // made so far; the library takes up to 0.3 s for each
 FAKE cusparseStatus_t cusparseLtInit(Handle* handle) { return write(handle, kInitialized); }
 FAKE cusparseStatus_t cusparseLtDestroy(const Handle* handle) {
   return read<std::uint64_t>(handle) == kInitialized ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
@@ -148,8 +148,10 @@ FAKE cusparseStatus_t cusparseLtMatmulAlgSetAttribute(const Handle*, Selection* 
   const int number = *static_cast<const int*>(value);
   if (attribute == Attribute::kAlgorithm && number >= 0 && number < kAlgorithms)
     contents.algorithm = number;
-  else if (attribute == Attribute::kSplitK && (number == 1 || number == -1))
+  else if (attribute == Attribute::kSplitK && number == 2)
     contents.split = number;
+  else if (attribute == Attribute::kSplitKMode && number == 1)
+    return CUSPARSE_STATUS_SUCCESS;
   else
     return CUSPARSE_STATUS_INVALID_VALUE;
   return write(selection, contents);
@@ -163,7 +165,7 @@ FAKE cusparseStatus_t cusparseLtMatmulPlanInit(const Handle*, Plan* plan, const 
 }
 FAKE cusparseStatus_t cusparseLtMatmulPlanDestroy(const Plan*) { return CUSPARSE_STATUS_SUCCESS; }
 FAKE cusparseStatus_t cusparseLtMatmulGetWorkspace(const Handle*, const Plan* plan, std::size_t* bytes) {
-  *bytes = read<PlanContents>(plan).planned.split == -1 ? kWorkspaceBytes : 0;
+  *bytes = read<PlanContents>(plan).planned.split == 2 ? kWorkspaceBytes : 0;
   return CUSPARSE_STATUS_SUCCESS;
 }
 
@@ -207,7 +209,7 @@ FAKE cusparseStatus_t cusparseLtMatmul(const Handle*, const Plan* plan, const vo
   const auto d = read<MatrixContents>(product.d);
   if (*static_cast<const float*>(beta) != 0 || stream_count != 1) return CUSPARSE_STATUS_NOT_SUPPORTED;
   if (selection.algorithm == fake_cusparse_lt_failing) return CUSPARSE_STATUS_INTERNAL_ERROR;
-  if (selection.split == -1) {
+  if (selection.split == 2) {
     for (std::size_t i = 0; i < kWorkspaceBytes; ++i)
       if (static_cast<const char*>(workspace)[i] != 0) return CUSPARSE_STATUS_EXECUTION_FAILED;
   }

@@ -1,5 +1,5 @@
 // cuSPARSELt: weights with at most two nonzeros in each aligned group of four columns, on sparse tensor cores. All its
-// algorithms, with all its ways to split the columns, for X and Y row-major and column-major.
+// algorithms, with its ways to split the columns, for X and Y row-major and column-major.
 //
 // fp16 and bf16 with fp32 accumulation. W is row-major and compressed once; all algorithms read the same compressed
 // weight. token_major X[N][K] is a row-major N x K matrix that is transposed, and Y[N][M] a column-major M x N one.
@@ -83,38 +83,43 @@ struct CompressedWeight {
   DeviceCopies copies;
 };
 
-// A way to split the columns.
+// A way to split the columns. Without parts the library does not split them.
 struct Split {
   int parts;
-  int mode;  // 0: the library's
+  int mode;
   const char* name;
 };
 
-// The product in one layout of X and Y. To make a selection takes the library 0.3 s, so all algorithms share one: it is
-// set anew in front of each call that reads it.
+Status set(const CusparseLt& api, const Handle& handle, Selection& selection, int algorithm, const Split& split) {
+  const auto set = [&](Attribute attribute, int value) {
+    return api.check(api.MatmulAlgSetAttribute(&handle, &selection, attribute, &value, sizeof(value)),
+                     "selecting an algorithm");
+  };
+  SPARSMITH_RETURN_IF_ERROR(set(Attribute::kAlgorithm, algorithm));
+  if (split.parts == 1) return {};
+  SPARSMITH_RETURN_IF_ERROR(set(Attribute::kSplitK, split.parts));
+  return set(Attribute::kSplitKMode, split.mode);
+}
+
+// The product in one layout of X and Y.
 struct LayoutProduct {
   Layout layout;
   Owned<Matrix> x;
   Owned<Matrix> y;
   Owned<Product> product;
-  Owned<Selection> selection;
-  int algorithms;
 
-  Status select(const CusparseLt& api, const Handle& handle, int algorithm, const Split& split) {
-    const auto set = [&](Attribute attribute, int value) {
-      return api.check(api.MatmulAlgSetAttribute(&handle, selection.get(), attribute, &value, sizeof(value)),
-                       "selecting an algorithm");
-    };
-    SPARSMITH_RETURN_IF_ERROR(set(Attribute::kAlgorithm, algorithm));
-    SPARSMITH_RETURN_IF_ERROR(set(Attribute::kSplitK, split.parts));
-    return split.mode == 0 ? Status() : set(Attribute::kSplitKMode, split.mode);
+  // May take the library 0.3 s.
+  Result<Owned<Selection>> select(const CusparseLt& api, const Handle& handle) const {
+    return make<Selection>(api, api.MatmulAlgSelectionDestroy, "selecting an algorithm", [&](Selection* selection) {
+      return api.MatmulAlgSelectionInit(&handle, selection, product.get(), cusparse_lt::kDefaultAlgorithm);
+    });
   }
 };
 
-// The library refuses those that the device's kernels lack: on compute capability 9.0 all but the first two.
+// The library refuses those that the device's kernels lack: on compute capability 9.0 all but the first. (Split by its
+// own choice, products of 8 to 2,048 tokens took the same time there.)
 constexpr Split kSplits[] = {
     {1, 0, ""},
-    {-1, 0, ", split-K by the library"},
     {2, 1, ", split-K 2 in one kernel"},
     {2, 2, ", split-K 2 in two kernels"},
     {4, 1, ", split-K 4 in one kernel"},
@@ -151,7 +156,6 @@ class CusparseLtWork : public VendorWork {
   }
 
   Status enqueue(CUstream stream, int copy) override {
-    SPARSMITH_RETURN_IF_ERROR(product_->select(api_, handle_, algorithm_, split_));
     const float beta = 0;
     void* const y = pointer(operands_->y.address());
     return api_.check(
@@ -164,9 +168,10 @@ class CusparseLtWork : public VendorWork {
   Status make_plan() {
     if (plan_ != nullptr) return {};
     SPARSMITH_ASSIGN_OR_RETURN(operands_, problem_.activations(layout()));
-    SPARSMITH_RETURN_IF_ERROR(product_->select(api_, handle_, algorithm_, split_));
+    SPARSMITH_ASSIGN_OR_RETURN(selection_, product_->select(api_, handle_));
+    SPARSMITH_RETURN_IF_ERROR(set(api_, handle_, *selection_, algorithm_, split_));
     const auto init = [&](Plan* plan) {
-      return api_.MatmulPlanInit(&handle_, plan, product_->product.get(), product_->selection.get());
+      return api_.MatmulPlanInit(&handle_, plan, product_->product.get(), selection_.get());
     };
     SPARSMITH_ASSIGN_OR_RETURN(Owned<Plan> plan, make<Plan>(api_, api_.MatmulPlanDestroy, "planning", init));
     std::size_t bytes = 0;
@@ -189,6 +194,7 @@ class CusparseLtWork : public VendorWork {
   std::shared_ptr<LayoutProduct> product_;
   int algorithm_;
   Split split_;
+  Owned<Selection> selection_;
   const VendorProblem::Activations* operands_ = nullptr;
   DeviceAllocation workspace_;
   Owned<Plan> plan_;
@@ -242,10 +248,12 @@ class CusparseLtVendor : public Vendor {
     if (products.empty()) return refused;
 
     std::vector<std::unique_ptr<VendorWork>> works;
-    for (const Split& split : kSplits) {
-      for (const std::shared_ptr<LayoutProduct>& product : products) {
-        for (int algorithm = 0; algorithm < product->algorithms; ++algorithm) {
-          if (!product->select(api_, *handle_, algorithm, split).ok()) continue;  // the library has no such kernel
+    for (const std::shared_ptr<LayoutProduct>& product : products) {
+      SPARSMITH_ASSIGN_OR_RETURN(const Owned<Selection> selection, product->select(api_, *handle_));
+      SPARSMITH_ASSIGN_OR_RETURN(const int algorithms, count_algorithms(*selection));
+      for (const Split& split : kSplits) {
+        for (int algorithm = 0; algorithm < algorithms; ++algorithm) {
+          if (!set(api_, *handle_, *selection, algorithm, split).ok()) continue;  // the library has no such kernel
           works.push_back(
               std::make_unique<CusparseLtWork>(api_, *handle_, problem, weight_, product, algorithm, split));
         }
@@ -313,17 +321,15 @@ class CusparseLtVendor : public Vendor {
                                        cusparse_lt::kFloat32Sums);
     };
     SPARSMITH_ASSIGN_OR_RETURN(product->product, make<Product>(api_, nullptr, "describing the product", init));
-    const auto begin = [&](Selection* selection) {
-      return api_.MatmulAlgSelectionInit(handle_.get(), selection, product->product.get(),
-                                         cusparse_lt::kDefaultAlgorithm);
-    };
-    SPARSMITH_ASSIGN_OR_RETURN(product->selection,
-                               make<Selection>(api_, api_.MatmulAlgSelectionDestroy, "selecting an algorithm", begin));
-    SPARSMITH_RETURN_IF_ERROR(
-        api_.check(api_.MatmulAlgGetAttribute(handle_.get(), product->selection.get(), Attribute::kAlgorithms,
-                                              &product->algorithms, sizeof(product->algorithms)),
-                   "counting algorithms"));
     return product;
+  }
+
+  Result<int> count_algorithms(const Selection& selection) {
+    int count = 0;
+    SPARSMITH_RETURN_IF_ERROR(
+        api_.check(api_.MatmulAlgGetAttribute(handle_.get(), &selection, Attribute::kAlgorithms, &count, sizeof(count)),
+                   "counting algorithms"));
+    return count;
   }
 
   GpuExecutor& executor_;
