@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -240,8 +239,6 @@ class GpuTimingDevice : public TimingDevice {
                   [&](const auto& work) { return std::ranges::find(without, work->detail()) != without.end(); });
     SPARSMITH_ASSIGN_OR_RETURN(BestVendorWork best, best_work(timer_, *vendor_problem_, *std::move(works), policy));
     best.timing.name = name;
-    if (!without.empty())
-      best.timing.detail += fmt::format("; left out, since they break the GPU's context: {}", fmt::join(without, "; "));
     if (best.work != nullptr) measured_[name] = std::move(best.work);
     return std::move(best.timing);
   }

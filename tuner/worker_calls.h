@@ -100,8 +100,8 @@ SPARSMITH_FIELDS(Timing, median_us, q1_us, q3_us, samples_us, copies, warm, too_
 
 SPARSMITH_FIELDS(Verification, ok, max_error_over_bound, norm_error, reason)
 
-SPARSMITH_FIELDS(VendorTiming, name, supported, detail, broke, timing, own_layout_us, epilogue_left_out, verification,
-                 weight_bytes)
+SPARSMITH_FIELDS(VendorTiming, name, supported, detail, broke, slower, timing, own_layout_us, epilogue_left_out,
+                 verification, weight_bytes)
 
 // "k1, k2".
 std::string kernel_names(const CompiledCandidate& candidate);
@@ -241,7 +241,7 @@ struct VendorCall {
   using Reply = VendorTiming;
   std::string name;
   TimingPolicy policy;
-  std::vector<std::string> without{};  // algorithms that broke a worker's context, by VendorTiming::broke
+  std::vector<std::string> without{};  // algorithms, by VendorTiming::broke and slower
   std::string doing() const { return "measuring " + name; }
   void fields(auto& f) {
     f("name", name);

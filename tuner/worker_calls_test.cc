@@ -168,7 +168,9 @@ TEST(WorkerCallsTest, RepliesSurvive) {
   EXPECT_EQ(replied<VendorTiming>(vendor)->own_layout_us, 2.5);
   EXPECT_TRUE(replied<VendorTiming>(vendor)->epilogue_left_out);
   EXPECT_EQ(replied<VendorTiming>(vendor)->weight_bytes, 12);
+  vendor.slower = {"algorithm 5", "algorithm 6"};
   EXPECT_EQ(replied<VendorTiming>(vendor)->broke, "algorithm 7");
+  EXPECT_EQ(replied<VendorTiming>(vendor)->slower, vendor.slower);
   EXPECT_TRUE(replied<Done>(Done()).ok());
 
   const Result<DeviceSpeeds> error = replied<DeviceSpeeds>(out_of_memory("80 GB"));

@@ -1,8 +1,10 @@
 #include "search/trial/device_session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -224,6 +226,7 @@ std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>&
   constexpr int kNever = -1;
   std::vector<VendorTiming> vendors(names.size());
   std::vector<int> measured_in(names.size(), kNever);  // an epoch
+  std::vector<std::vector<std::string>> slower(names.size());
   bool again = false;
   do {
     again = false;
@@ -231,11 +234,12 @@ std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>&
       const bool is_lost = vendors[i].supported && (worker_ == nullptr || measured_in[i] != epoch());
       if (measured_in[i] != kNever && !is_lost) continue;
       again = true;
-      auto measured = vendor(names[i], policy);
+      auto measured = vendor(names[i], policy, slower[i]);
       measured_in[i] = epoch();
       if (measured.ok() && !measured->broke.empty()) {
         worker_.reset();
         broken_[names[i]].push_back(measured->broke);
+        std::ranges::move(measured->slower, std::back_inserter(slower[i]));
         measured_in[i] = kNever;
       }
       if (measured.ok()) {
@@ -250,19 +254,24 @@ std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>&
   return vendors;
 }
 
-Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
-  constexpr std::size_t kMostBroken = 3;
+Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy,
+                                           const std::vector<std::string>& slower) {
+  constexpr std::size_t kMostBroken = 15;
   constexpr std::chrono::seconds kLimit{60};  // some algorithms of some libraries hang
   if (const auto lost = lost_.find(name); lost != lost_.end()) return lost->second;
-  const std::vector<std::string>& without = broken_[name];
-  if (without.size() > kMostBroken)
+  const std::vector<std::string>& broken = broken_[name];
+  if (broken.size() > kMostBroken)
     return unsupported(
-        fmt::format("{} of its algorithms broke the GPU's context, the last {}", without.size(), without.back()));
+        fmt::format("{} of its algorithms broke the GPU's context, the last {}", broken.size(), broken.back()));
+  std::vector<std::string> without = broken;
+  without.insert(without.end(), slower.begin(), slower.end());
   auto measured = judged(seconds_.libraries,
                          [&](Worker& worker) { return worker.call(VendorCall{name, policy, without}, kLimit); });
   if (measured.status().code() == StatusCode::kDeviceError) lost_[name] = measured.status();
   // Without it nobody knows what dense takes.
   if (!measured.ok() && is_environment_fault(measured.status())) return end(measured.status());
+  if (measured.ok() && measured->broke.empty() && !broken.empty())
+    measured->detail += fmt::format("; left out, since they break the GPU's context: {}", fmt::join(broken, "; "));
   return measured;
 }
 

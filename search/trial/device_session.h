@@ -96,7 +96,8 @@ class DeviceSession {
   // For the call of a candidate.
   template <class Call>
   auto judged(double& seconds, const Call& call) -> decltype(call(std::declval<Worker&>()));
-  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy,
+                              const std::vector<std::string>& slower);
   // Ends the session where the machine cannot do what is known to be good.
   Status check_known_good();
   Status end(const Status& reason);

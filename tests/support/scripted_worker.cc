@@ -129,6 +129,7 @@ class ScriptedWorker {
   Result<VendorTiming> answer(const VendorCall& call) {
     SPARSMITH_RETURN_IF_ERROR(alive());
     ++script_.vendors_timed;
+    script_.vendor_without = call.without;
     if (call.name == script_.hanging) {
       dead_ = true;
       return device_error("the worker stopped answering");
@@ -142,6 +143,7 @@ class ScriptedWorker {
       dead_ = true;
       vendor.supported = false;
       vendor.broke = *broke;
+      vendor.slower = {"slower than before " + *broke};
       vendor.detail = *broke + ": illegal instruction";
       return vendor;
     }

@@ -34,11 +34,12 @@ struct DeviceScript {
     kNotCompiled,  // nothing that the device sees: for CompilerScript::fails
   };
   std::function<Fault(const CompiledCandidate&)> fault;
-  std::vector<std::string> breaking{};  // algorithms of cusparselt that break the context, in that order
-  std::string hanging{};                // a library that gives no answer
-  double dense_us = 20;                 // of the first proposal, 1 % more for each one behind it; 0: no library
-  std::function<void()> before_verify;  // called each time
-  bool gone = false;                    // no worker can be started any more
+  std::vector<std::string> breaking{};        // algorithms of cusparselt that break the context, in that order
+  std::string hanging{};                      // a library that gives no answer
+  std::vector<std::string> vendor_without{};  // that the last library call left out
+  double dense_us = 20;                       // of the first proposal, 1 % more for each one behind it; 0: no library
+  std::function<void()> before_verify;        // called each time
+  bool gone = false;                          // no worker can be started any more
   // Faults of the machine: what verifying a candidate ends with, and what the known-good kernel does.
   std::function<Status(const CompiledCandidate&)> machine_fault;
   std::function<Status()> known_good;

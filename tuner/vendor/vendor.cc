@@ -72,8 +72,9 @@ bool is_broken(const GpuExecutor& executor) {
   return executor.driver().StreamSynchronize(executor.stream()) != CUDA_SUCCESS;
 }
 
-BestVendorWork broken_by(const VendorWork& work, const Status& status) {
+BestVendorWork broken_by(const VendorWork& work, const Status& status, std::vector<std::string> slower) {
   BestVendorWork none;
+  none.timing.slower = std::move(slower);
   none.timing.supported = false;
   none.timing.broke = work.detail();
   none.timing.detail = work.detail() + ": " + status.message();
@@ -161,6 +162,7 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
   BestVendorWork best;
   double best_us = kNone;
   double own_layout_us = kNone;
+  std::vector<std::string> slower;
   Status refused = unsupported("there is no algorithm for this problem");
   for (std::unique_ptr<VendorWork>& each : works) {
     std::unique_ptr<VendorWork> work = std::move(each);  // a loser's copies of the weight make room
@@ -168,12 +170,14 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
     log_debug("trying {}", work->detail());
     const Status enqueued = enqueue_once(problem.executor(), *work);
     if (!ends_within(limit, problem.executor()))
-      return broken_by(*work, device_error(fmt::format("the device gave no answer within {} ms", limit.count())));
+      return broken_by(*work, device_error(fmt::format("the device gave no answer within {} ms", limit.count())),
+                       std::move(slower));
     const Result<double> us = enqueued.ok() ? time_briefly(timer, *work, policy, best_us) : Result<double>(enqueued);
     if (!us.ok()) {
       log_debug("{}: {}", work->detail(), us.status().to_string());
       refused = us.status();
-      if (is_broken(problem.executor())) return broken_by(*work, refused);
+      if (is_broken(problem.executor())) return broken_by(*work, refused, std::move(slower));
+      slower.push_back(work->detail());
       continue;
     }
     if (*us < best_us) {
@@ -181,11 +185,15 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
       if (!verification.ok()) {
         log_debug("{}", verification.status().to_string());
         refused = verification.status();
+        slower.push_back(work->detail());
         continue;
       }
+      if (best.work != nullptr) slower.push_back(best.work->detail());
       best.work = std::move(work);
       best.timing.verification = *std::move(verification);
       best_us = *us;
+    } else {
+      slower.push_back(work->detail());
     }
     if (layout == problem.plain().spec().layout) own_layout_us = std::min(own_layout_us, *us);
   }

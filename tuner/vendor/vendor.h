@@ -81,8 +81,8 @@ Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 Result<std::unique_ptr<Vendor>> open_cusparse_lt(GpuExecutor& executor);
 
 // The fastest of `works` with a correct output (norm_error_limit), with its time under `policy`. Each work is tried for
-// three replays; works that fail are left out. No work, and VendorTiming::broke, when one breaks the GPU's context, or
-// gives no answer within `limit`.
+// three replays; works that fail are left out. No work, and VendorTiming::broke and slower, when one breaks the GPU's
+// context, or gives no answer within `limit`.
 // Error: kUnsupported when no work succeeds.
 struct BestVendorWork {
   std::unique_ptr<VendorWork> work;

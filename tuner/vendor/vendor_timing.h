@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tuner/time/timing.h"
 #include "tuner/verify/verification.h"
@@ -14,11 +15,12 @@ namespace sparsmith {
 struct VendorTiming {
   std::string name;
   bool supported = true;
-  std::string detail;              // the algorithm that won, or why it is not supported
-  std::string broke;               // not supported: the algorithm that broke the GPU's context, as detail() names it
-  Timing timing;                   // the best, in any layout of X and Y
-  double own_layout_us = 0;        // the best in the operator's layout, from a few samples; 0: none
-  bool epilogue_left_out = false;  // only the product was timed, without the operator's epilogue
+  std::string detail;                 // the algorithm that won, or why it is not supported
+  std::string broke;                  // not supported: the algorithm that broke the GPU's context, as detail() names it
+  std::vector<std::string> slower{};  // with `broke`: algorithms that were tried, and of which another one is faster
+  Timing timing;                      // the best, in any layout of X and Y
+  double own_layout_us = 0;           // the best in the operator's layout, from a few samples; 0: none
+  bool epilogue_left_out = false;     // only the product was timed, without the operator's epilogue
   Verification verification;
   std::int64_t weight_bytes = 0;  // on the GPU
 };
