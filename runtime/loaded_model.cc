@@ -23,44 +23,26 @@ std::size_t room_for(std::size_t bytes) {
 struct DevicePacking {
   const TunedWeight* weight = nullptr;
   const TunedPacking* packing = nullptr;
-  // Where new values can be written into it: places, and all its facts.
-  std::vector<PackedArray> places{};
-  Facts facts{};
+  WriterArrays written{};             // where new values can be written into it
   std::vector<TunedArray> arrays{};  // the packing's, and behind them the places
   std::map<std::string, DeviceAddress> addresses{};
 };
 using DevicePackings = std::map<const TunedPacking*, DevicePacking>;
 
-Status find_places(DevicePacking& found) {
-  PackedWeight packed = packed_weight_of(*found.weight, *found.packing);
-  SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, unpack(packed));
-  SPARSMITH_ASSIGN_OR_RETURN(const Places places, places_of(packed.packing, matrix, packed.value_type));
-  const auto own = std::ssize(packed.arrays);
-  add_places(places, packed);
-  found.facts = std::move(packed.facts);
-  found.places.assign(std::make_move_iterator(packed.arrays.begin() + own),
-                      std::make_move_iterator(packed.arrays.end()));
-  return {};
-}
-
 Result<DevicePackings> find_packings(const TunedContents& contents, bool updatable) {
   DevicePackings all;
   std::vector<DevicePacking*> each;
   for (const TunedWeight& weight : contents.weights) {
-    for (const TunedPacking& packing : weight.packings) {
-      if (updatable && packing.writers.empty())
-        return unsupported(
-            fmt::format("weight {}: the file has no kernels that write values into packing {}: tune again", weight.name,
-                        packing.packing));
+    for (const TunedPacking& packing : weight.packings)
       each.push_back(&all.emplace(&packing, DevicePacking{.weight = &weight, .packing = &packing}).first->second);
-    }
   }
-  SPARSMITH_RETURN_IF_ERROR(check_each(updatable ? std::ssize(each) : 0, 1, 0, [&](std::int64_t i) {
-    return find_places(*each[i]).annotate("weight " + each[i]->weight->name);
+  SPARSMITH_RETURN_IF_ERROR(check_each(updatable ? std::ssize(each) : 0, 1, 0, [&](std::int64_t i) -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(each[i]->written, writer_arrays(*each[i]->weight, *each[i]->packing));
+    return {};
   }));
   for (DevicePacking* packing : each) {
     packing->arrays = packing->packing->arrays;
-    for (const PackedArray& array : packing->places) packing->arrays.push_back({array.name, array.type, array.bytes});
+    for (const PackedArray& array : packing->written.places) packing->arrays.push_back({array.name, array.type, array.bytes});
   }
   return all;
 }
@@ -147,10 +129,11 @@ Result<LoadedWeight> load_weight(const TunedWeight& weight, const LoadedModel& m
     for (std::size_t i = 0; i < packing.arrays.size(); ++i)
       (i < of_weight.arrays.size() ? loaded.info.gpu_bytes : loaded.info.places_bytes) +=
           static_cast<std::int64_t>(room_for(packing.arrays[i].bytes.size()));
-    if (packing.places.empty()) continue;
+    if (packing.written.places.empty()) continue;
     for (const TunedWriter& writer : of_weight.writers) {
-      SPARSMITH_ASSIGN_OR_RETURN(BoundPlan plan, BoundPlan::bind(writer.plan, names_of(packing, packing.facts, model)));
-      loaded.writers.push_back({writer.source, std::move(plan)});
+      SPARSMITH_ASSIGN_OR_RETURN(BoundPlan plan,
+                                 BoundPlan::bind(writer.plan, names_of(packing, packing.written.facts, model)));
+      loaded.writers.push_back({of_weight.packing, writer.source, std::move(plan)});
     }
   }
   for (const TunedOperator& op : weight.operators) {
@@ -172,6 +155,22 @@ Status no_binary(const TunedKernel& kernel, const DeviceProperties& device) {
       "it holds kernels for {}, none of which runs on this GPU ({}, sm_{}): tune on this machine, or with --arch sm_{}",
       architectures.empty() ? "no GPU" : fmt::format("{}", fmt::join(architectures, ", ")), device.name,
       device.compute_capability, device.compute_capability));
+}
+
+Result<WriterArrays> writer_arrays(const TunedWeight& weight, const TunedPacking& packing) {
+  if (packing.writers.empty())
+    return unsupported(fmt::format("weight {}: the file has no kernels that write values into packing {}: tune again",
+                                   weight.name, packing.packing));
+  PackedWeight packed = packed_weight_of(weight, packing);
+  const Result<CsrMatrix> matrix = unpack(packed);
+  if (!matrix.ok()) return matrix.status().annotate("weight " + weight.name);
+  const Result<Places> places = places_of(packed.packing, *matrix, packed.value_type);
+  if (!places.ok()) return places.status().annotate("weight " + weight.name);
+  const auto own = std::ssize(packed.arrays);
+  add_places(*places, packed);
+  return WriterArrays{{std::make_move_iterator(packed.arrays.begin() + own),
+                       std::make_move_iterator(packed.arrays.end())},
+                      std::move(packed.facts)};
 }
 
 Result<LoadedOperator> LoadedOperator::bind(const TunedWeight& weight, const TunedOperator& op,
@@ -199,8 +198,11 @@ Result<LoadedOperator> LoadedOperator::bind(const TunedWeight& weight, const Tun
   return loaded;
 }
 
-Status LoadedWeight::set_values(const CudaContext& context, const void* values, DataType source,
-                                CUstream stream) const {
+Status LoadedWeight::set_values(const CudaContext& context, const void* values, DataType source, CUstream stream,
+                                std::string_view packing) const {
+  const auto writes = [&](const Writer& writer) {
+    return writer.source == source && (packing.empty() || writer.packing == packing);
+  };
   if (writers.empty()) return invalid_argument("its model was not loaded for new values: set LoadOptions::updatable");
   if (values == nullptr) return invalid_argument("values is null");
   LaunchBindings bindings;
@@ -209,7 +211,7 @@ Status LoadedWeight::set_values(const CudaContext& context, const void* values, 
     return invalid_argument(fmt::format("values is not aligned to {} bytes", size_of(source)));
   bool any = false;
   for (const Writer& writer : writers) {  // nothing is launched where a later one is wrong
-    if (writer.source != source) continue;
+    if (!writes(writer)) continue;
     SPARSMITH_RETURN_IF_ERROR(writer.plan.check(bindings));
     any = true;
   }
@@ -219,7 +221,7 @@ Status LoadedWeight::set_values(const CudaContext& context, const void* values, 
   const CudaContext::Scope scope(context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
   for (const Writer& writer : writers)
-    if (writer.source == source) SPARSMITH_RETURN_IF_ERROR(writer.plan.launch(context.driver(), bindings, stream));
+    if (writes(writer)) SPARSMITH_RETURN_IF_ERROR(writer.plan.launch(context.driver(), bindings, stream));
   return {};
 }
 

@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "formats/packed_weight.h"
 #include "runtime/bound_plan.h"
 #include "runtime/cuda_context.h"
 #include "runtime/kernel_module.h"
@@ -47,9 +49,18 @@ struct LoadedOperator {
   Status run(const CudaContext& context, const RunArguments& arguments, CUstream stream) const;
 };
 
+// What the writers of a packing bind to besides the packing's own arrays.
+struct WriterArrays {
+  std::vector<PackedArray> places;
+  Facts facts;  // of the packing and of the places
+};
+// Error: kUnsupported when the packing has no writers.
+Result<WriterArrays> writer_arrays(const TunedWeight& weight, const TunedPacking& packing);
+
 struct LoadedWeight {
   // Writes new values of one type into one packing.
   struct Writer {
+    std::string packing;
     DataType source = DataType::kFloat32;
     BoundPlan plan;
   };
@@ -58,7 +69,9 @@ struct LoadedWeight {
   std::vector<LoadedOperator> operators;
   std::vector<Writer> writers;  // of all packings; empty unless the model is updatable
 
-  Status set_values(const CudaContext& context, const void* values, DataType source, CUstream stream) const;
+  // `packing`: the one to write; empty: all.
+  Status set_values(const CudaContext& context, const void* values, DataType source, CUstream stream,
+                    std::string_view packing = {}) const;
 };
 
 struct LoadedModel {

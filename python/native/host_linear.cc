@@ -79,6 +79,27 @@ void host_linear(const CsrMatrix& weight, const OperatorSpec& spec, std::int64_t
   }
 }
 
+void host_sampled(const SparsityPattern& pattern, DataType type, std::int64_t tokens, HostLines x, HostLines dy,
+                  void* values) {
+  const auto row_of = [&](std::int64_t m) {
+    std::vector<float> line(static_cast<std::size_t>(tokens));
+    for (std::int64_t n = 0; n < tokens; ++n) line[n] = read(dy.data, n * dy.ld + m, type);
+    for (std::int64_t i = pattern.row_offsets[m]; i < pattern.row_offsets[m + 1]; ++i) {
+      double sum = 0;
+      for (std::int64_t n = 0; n < tokens; ++n)
+        sum += static_cast<double>(line[n]) * read(x.data, n * x.ld + pattern.column_indices[i], type);
+      write(values, i, type, static_cast<float>(sum));
+    }
+  };
+  parallel_each(pattern.rows, row_of, grain_of_rows((pattern.nnz() / std::max<std::int64_t>(pattern.rows, 1) + 1) * tokens));
+}
+
+std::vector<float> rounded_values(const void* values, std::int64_t count, DataType source, DataType type) {
+  std::vector<float> made(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) made[i] = rounded(read(values, i, source), type);
+  return made;
+}
+
 void write_dense(const CsrMatrix& weight, DataType type, void* dense) {
   std::memset(dense, 0, static_cast<std::size_t>(weight.rows * weight.cols) * size_of(type));
   for (std::int64_t m = 0; m < weight.rows; ++m)

@@ -69,6 +69,30 @@ TEST(HostLinearTest, IsTheProductOfTheDenseWeight) {
   }
 }
 
+TEST(HostLinearTest, SamplesTheProductOfTheGradient) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const SparsityPattern pattern{3, 5, {0, 2, 2, 4}, {0, 3, 1, 4}};
+  for (const std::int64_t tokens : {0, 1, 70}) {
+    const std::vector<float> x = drawn(static_cast<std::size_t>(tokens * 6), random);
+    const std::vector<float> dy = drawn(static_cast<std::size_t>(tokens * 4), random);
+    std::vector<float> values(4, -1);
+    host_sampled(pattern, DataType::kFloat32, tokens, {x.data(), 6}, {dy.data(), 4}, values.data());
+    const std::int64_t rows[] = {0, 0, 2, 2};
+    for (std::int64_t i = 0; i < 4; ++i) {
+      double sum = 0;
+      for (std::int64_t n = 0; n < tokens; ++n) sum += dy[n * 4 + rows[i]] * x[n * 6 + pattern.column_indices[i]];
+      EXPECT_EQ(values[i], static_cast<float>(sum)) << i << ' ' << tokens;
+    }
+  }
+}
+
+TEST(HostLinearTest, RoundsNewValues) {
+  const std::vector<float> values = {1, 2049, -0.0F};
+  EXPECT_EQ(rounded_values(values.data(), 3, DataType::kFloat32, DataType::kFloat16), (std::vector<float>{1, 2048, 0}));
+}
+
 TEST(HostLinearTest, GatesTheSecondHalfOfTheRows) {
   CsrMatrix weight;
   weight.rows = 4;

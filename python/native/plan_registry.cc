@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "formats/packed_check.h"
 #include "formats/packed_format.h"
+#include "formats/packed_reader.h"
 
 namespace sparsmith::torch {
 namespace {
@@ -22,6 +23,28 @@ std::int64_t argument_of(const std::string& text) {
 // A name and a length before each piece: no two lists give the same text.
 void add(std::string& text, std::string_view name, std::string_view value) {
   fmt::format_to(std::back_inserter(text), "{}:{}:{}\n", name, value.size(), value);
+}
+
+// Whether an operator multiplies by the values of a packing.
+bool multiplies(const TunedWeight& weight, const TunedPacking& packing) {
+  return std::ranges::any_of(weight.operators, [&](const TunedOperator& op) {
+    return op.spec.multiplies_weight() && std::ranges::count(op.choices, packing.packing, &TunedChoice::packing) > 0;
+  });
+}
+
+// What the writers of each packing of each weight read. A packing whose values no operator reads has none.
+Result<std::vector<std::vector<WriterArrays>>> written_arrays(const TunedContents& contents) {
+  std::vector<std::vector<WriterArrays>> all;
+  for (const TunedWeight& weight : contents.weights) all.emplace_back(weight.packings.size());
+  SPARSMITH_RETURN_IF_ERROR(check_each(std::ssize(all), 1, 0, [&](std::int64_t w) -> Status {
+    const TunedWeight& weight = contents.weights[w];
+    for (std::size_t i = 0; i < weight.packings.size(); ++i) {
+      if (!multiplies(weight, weight.packings[i])) continue;
+      SPARSMITH_ASSIGN_OR_RETURN(all[w][i], writer_arrays(weight, weight.packings[i]));
+    }
+    return {};
+  }));
+  return all;
 }
 
 bool begins_with_weight(const LaunchPlan& plan) {
@@ -59,59 +82,90 @@ PlanKernel::PlanKernel(const TunedKernel& from) {
   hash = hash_text(text);
 }
 
+const LoadedOperator& BoundWeight::op(OperatorKind kind) const {
+  return *std::ranges::find(weight.operators, kind, [](const LoadedOperator& one) { return one.spec.kind; });
+}
+
 Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
-           std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file)
+           std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file,
+           std::span<const WriterArrays> written)
     : weight_(weight), file_(std::move(file)) {
-  std::erase_if(weight_.operators, [](const TunedOperator& op) { return op.spec.kind != OperatorKind::kSpmm; });
-  for (TunedPacking& packing : weight_.packings) {
-    std::vector<PackedPlace>& places = places_.emplace_back();
-    for (const TunedArray& array : packing.arrays) {
-      places.push_back({array.name, array.type, packed_bytes_, array.bytes.size()});
-      packed_bytes_ += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
-    }
-    packing.arrays.clear();
-    packing.writers.clear();
-  }
-  if (packed_bytes_ == 0) packed_bytes_ = kArrayAlignment;  // a weight without nonzeros has an address, too
-  for (const TunedChoice& choice : weight_.op(OperatorKind::kSpmm)->choices) {
-    for (const PlanStep& step : choice.plan.steps) {
+  const bool updatable = !written.empty();
+  if (!updatable)
+    std::erase_if(weight_.operators, [](const TunedOperator& op) { return op.spec.kind != OperatorKind::kSpmm; });
+  const auto place = [this](const auto& array) {
+    const PackedPlace made{array.name, array.type, packed_bytes_, array.bytes.size()};
+    packed_bytes_ += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
+    return made;
+  };
+  const auto use = [&](const LaunchPlan& plan) {
+    for (const PlanStep& step : plan.steps) {
       if (step.kind != PlanStep::Kind::kLaunch) continue;
       std::shared_ptr<const PlanKernel>& kernel = kernels_of_file[step.kernel];
       if (kernel == nullptr) kernel = std::make_shared<PlanKernel>(*contents.kernel(step.kernel));
       kernels_[step.kernel] = kernel;
     }
+  };
+  for (std::size_t i = 0; i < weight_.packings.size(); ++i) {
+    TunedPacking& packing = weight_.packings[i];
+    std::ranges::transform(packing.arrays, std::back_inserter(places_.emplace_back()), place);
+    packing.arrays.clear();
+    std::vector<PackedPlace>& read_by_writers = written_.emplace_back();
+    Facts& facts = writer_facts_.emplace_back();
+    if (!updatable || written[i].places.empty()) {
+      packing.writers.clear();
+      continue;
+    }
+    std::ranges::transform(written[i].places, std::back_inserter(read_by_writers), place);
+    facts = written[i].facts;
+    for (const TunedWriter& writer : packing.writers) use(writer.plan);
   }
+  if (packed_bytes_ == 0) packed_bytes_ = kArrayAlignment;  // a weight without nonzeros has an address, too
+  for (const TunedOperator& op : weight_.operators)
+    for (const TunedChoice& choice : op.choices) use(choice.plan);
   hash_ = argument_of(text());
-  // The kernel in front may end while ours loads its weight. A relayout of x has nothing to load before.
-  for (TunedOperator& op : weight_.operators)
-    for (TunedChoice& choice : op.choices)
-      if (begins_with_weight(choice.plan)) launch_programmatically(choice.plan, true);
+  for (TunedOperator& op : weight_.operators) {
+    for (TunedChoice& choice : op.choices) {
+      if (updatable && op.spec.multiplies_weight()) {
+        // The kernel in front writes the weight.
+        if (!choice.plan.steps.empty()) choice.plan.steps[0].programmatic_launch = false;
+      } else if (begins_with_weight(choice.plan)) {
+        // The kernel in front may end while ours loads its weight. A relayout of x has nothing to load before.
+        launch_programmatically(choice.plan, true);
+      }
+    }
+  }
 }
 
 std::string Plan::text() const {
-  const TunedOperator& op = *weight_.op(OperatorKind::kSpmm);
   std::string text;
-  add(text, "operator", op.spec.name());
   add(text, "pattern", weight_.pattern_hash);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     add(text, "packing", fmt::format("{} {}", weight_.packings[i].packing, weight_.packings[i].packer_version));
     for (const auto& [name, value] : weight_.packings[i].facts) add(text, name, std::to_string(value));
-    for (const PackedPlace& place : places_[i])
-      add(text, place.name, fmt::format("{} {} {}", short_name(place.type), place.offset, place.bytes));
+    for (const auto* const places : {&places_[i], &written_[i]})
+      for (const PackedPlace& place : *places)
+        add(text, place.name, fmt::format("{} {} {}", short_name(place.type), place.offset, place.bytes));
+    for (const TunedWriter& writer : weight_.packings[i].writers)
+      add(text, short_name(writer.source), to_json(writer.plan));
   }
-  for (const TunedChoice& choice : op.choices)
-    add(text, fmt::format("{} {}", choice.tokens, choice.packing), to_json(choice.plan));
+  for (const TunedOperator& op : weight_.operators) {
+    add(text, "operator", op.spec.name());
+    for (const TunedChoice& choice : op.choices)
+      add(text, fmt::format("{} {}", choice.tokens, choice.packing), to_json(choice.plan));
+  }
   for (const auto& [name, kernel] : kernels_) add(text, name, kernel->hash);
   return text;
 }
 
-void Plan::copy_arrays(const TunedWeight& weight, std::byte* to) const {
+void Plan::copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> written, std::byte* to) const {
   std::memset(to, 0, packed_bytes_);
+  const auto copy = [to](const PackedPlace& place, std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(to + place.offset, bytes.data(), bytes.size());
+  };
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    for (std::size_t a = 0; a < places_[i].size(); ++a) {
-      const std::span<const std::byte> bytes = weight.packings[i].arrays[a].bytes;
-      if (!bytes.empty()) std::memcpy(to + places_[i][a].offset, bytes.data(), bytes.size());
-    }
+    for (std::size_t a = 0; a < places_[i].size(); ++a) copy(places_[i][a], weight.packings[i].arrays[a].bytes);
+    for (std::size_t a = 0; a < written_[i].size(); ++a) copy(written_[i][a], written[i].places[a].bytes);
   }
 }
 
@@ -168,26 +222,40 @@ Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAdd
     modules[name] = module.get();
     bound->kernels.push_back(std::move(module));
   }
-  const auto names = [&](const TunedPacking& packing) {
+  const auto names = [&](std::size_t index, const Facts& facts) {
     PlanNames found;
     found.kernel = [&modules](const std::string& name) -> const KernelModule* {
       const auto module = modules.find(name);
       return module == modules.end() ? nullptr : module->second;
     };
-    const std::vector<PackedPlace>& places = places_[static_cast<std::size_t>(&packing - weight_.packings.data())];
-    found.packed = [&places, packed](const std::string& name) -> Result<DeviceAddress> {
-      const auto place = std::ranges::find(places, name, &PackedPlace::name);
-      if (place == places.end()) return not_found(fmt::format("there is no packed array {}", name));
-      return packed + place->offset;
+    found.packed = [this, index, packed](const std::string& name) -> Result<DeviceAddress> {
+      for (const auto* const places : {&places_[index], &written_[index]}) {
+        const auto place = std::ranges::find(*places, name, &PackedPlace::name);
+        if (place != places->end()) return packed + place->offset;
+      }
+      return not_found(fmt::format("there is no packed array {}", name));
     };
-    found.facts = &packing.facts;
+    found.facts = &facts;
     found.compute_capability = bound->context->properties().compute_capability;
     return found;
   };
   const CudaContext::Scope scope(*bound->context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  SPARSMITH_ASSIGN_OR_RETURN(bound->spmm,
-                             LoadedOperator::bind(weight_, *weight_.op(OperatorKind::kSpmm), bound->context, names));
+  for (const TunedOperator& op : weight_.operators) {
+    SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one,
+                               LoadedOperator::bind(weight_, op, bound->context, [&](const TunedPacking& packing) {
+                                 return names(static_cast<std::size_t>(&packing - weight_.packings.data()),
+                                              packing.facts);
+                               }));
+    bound->weight.operators.push_back(std::move(one));
+  }
+  bound->weight.info.type = weight_.type;
+  for (std::size_t i = 0; i < weight_.packings.size(); ++i) {
+    for (const TunedWriter& writer : weight_.packings[i].writers) {
+      SPARSMITH_ASSIGN_OR_RETURN(BoundPlan plan, BoundPlan::bind(writer.plan, names(i, writer_facts_[i])));
+      bound->weight.writers.push_back({weight_.packings[i].packing, writer.source, std::move(plan)});
+    }
+  }
   return std::shared_ptr<const BoundWeight>(std::move(bound));
 }
 
@@ -196,9 +264,10 @@ PlanRegistry& PlanRegistry::instance() {
   return *registry;
 }
 
-Result<std::vector<std::int64_t>> PlanRegistry::add(const TunedContents& contents, const std::string& file) {
+Result<std::vector<PlanRegistry::Added>> PlanRegistry::add(const TunedContents& contents, const std::string& file,
+                                                           bool updatable) {
   std::map<std::string, std::shared_ptr<const PlanKernel>> kernels;
-  std::vector<std::shared_ptr<Plan>> plans;
+  std::vector<Added> all;
   for (const TunedWeight& weight : contents.weights) {
     const TunedOperator* const spmm = weight.op(OperatorKind::kSpmm);
     if (spmm == nullptr)
@@ -209,15 +278,20 @@ Result<std::vector<std::int64_t>> PlanRegistry::add(const TunedContents& content
           fmt::format("{}: weight {} was tuned for the layout feature_major; PyTorch's layers have "
                       "token_major: tune with --layout token_major",
                       file, weight.name));
-    plans.push_back(std::make_shared<Plan>(contents, weight, file, kernels));
   }
-  std::vector<std::int64_t> hashes;
+  std::vector<std::vector<WriterArrays>> written(contents.weights.size());
+  if (updatable) {
+    auto found = written_arrays(contents);
+    if (!found.ok()) return found.status().annotate(file);
+    written = *std::move(found);
+  }
+  for (std::size_t i = 0; i < contents.weights.size(); ++i) {
+    auto plan = std::make_shared<Plan>(contents, contents.weights[i], file, kernels, written[i]);
+    all.push_back({std::move(plan), std::move(written[i])});
+  }
   const std::unique_lock lock(mutex_);
-  for (std::shared_ptr<Plan>& plan : plans) {
-    hashes.push_back(plan->hash());
-    plans_.try_emplace(hashes.back(), std::move(plan));
-  }
-  return hashes;
+  for (Added& added : all) added.plan = plans_.try_emplace(added.plan->hash(), added.plan).first->second;
+  return all;
 }
 
 std::shared_ptr<Plan> PlanRegistry::find(std::int64_t hash) const {

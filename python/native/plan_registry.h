@@ -1,5 +1,8 @@
 // The plans of tuned weights, by content hash. A plan is all of a tuned weight but its bytes: kernels, launch plans,
 // and the layout of the packed arrays. The bytes belong to PyTorch: one tensor of bytes for each weight, on any device.
+//
+// A plan is made for a constant weight, with spmm alone, or for new values: with all operators of the weight, and with
+// the places of values behind the arrays of each packing.
 #pragma once
 
 #include <cstddef>
@@ -42,14 +45,19 @@ struct PackedPlace {
 struct BoundWeight {
   std::shared_ptr<const CudaContext> context;
   std::vector<std::shared_ptr<const KernelModule>> kernels;
-  LoadedOperator spmm;
+  LoadedWeight weight;
+
+  // REQUIRES: the plan has the operator.
+  const LoadedOperator& op(OperatorKind kind) const;
 };
 
 // Immutable, but for the bindings, which any thread may ask for.
 class Plan {
  public:
+  // `written`: for each packing, as written_arrays() makes them; empty for a constant weight.
   Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
-       std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file);
+       std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file,
+       std::span<const WriterArrays> written);
 
   std::int64_t hash() const { return hash_; }
   const std::string& file() const { return file_; }  // that the plan was loaded from
@@ -58,7 +66,7 @@ class Plan {
   std::size_t packed_bytes() const { return packed_bytes_; }
 
   // Writes the packed arrays of `weight`, whose plan this is, into packed_bytes() bytes. Gaps become 0.
-  void copy_arrays(const TunedWeight& weight, std::byte* to) const;
+  void copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> written, std::byte* to) const;
 
   // The weight in `packed`, on the host. Checks all of it. Errors: those of sparsmith::unpack().
   Result<CsrMatrix> unpack(std::span<const std::byte> packed) const;
@@ -85,6 +93,8 @@ class Plan {
 
   TunedWeight weight_;                                                // without the bytes of arrays
   std::vector<std::vector<PackedPlace>> places_;                      // of each packing
+  std::vector<std::vector<PackedPlace>> written_;                     // of each packing: what its writers read besides
+  std::vector<Facts> writer_facts_;                                   // of each packing
   std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
   std::size_t packed_bytes_ = 0;
   std::string file_;
@@ -99,9 +109,13 @@ class PlanRegistry {
  public:
   static PlanRegistry& instance();
 
-  // Adds the plans of a file's weights; their hashes in the order of the file. Errors: kUnsupported for a weight
-  // without spmm or in another layout than token_major.
-  Result<std::vector<std::int64_t>> add(const TunedContents& contents, const std::string& file);
+  struct Added {
+    std::shared_ptr<Plan> plan;
+    std::vector<WriterArrays> written;  // of each packing; empty for a constant weight
+  };
+  // Adds the plans of a file's weights, in the order of the file. `updatable`: for new values. Errors: kUnsupported for
+  // a weight without spmm, in another layout than token_major, or, if updatable, without writers.
+  Result<std::vector<Added>> add(const TunedContents& contents, const std::string& file, bool updatable = false);
   // Null: no file with this plan was loaded.
   std::shared_ptr<Plan> find(std::int64_t hash) const;
 

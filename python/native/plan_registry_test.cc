@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "formats/packed_format.h"
 #include "tests/support/fake_cuda_driver.h"
 #include "tests/support/tuned_sample.h"
 
@@ -22,14 +23,14 @@ struct Registered {
   std::vector<std::byte> memory;  // with room to align
   std::span<std::byte> packed;
 
-  Registered(const TunedContents& contents, std::size_t weight) {
-    const Result<std::vector<std::int64_t>> hashes = PlanRegistry::instance().add(contents, "sample");
-    EXPECT_TRUE(hashes.ok()) << hashes.status().to_string();
-    plan = PlanRegistry::instance().find((*hashes)[weight]);
+  Registered(const TunedContents& contents, std::size_t weight, bool updatable = false) {
+    const auto added = PlanRegistry::instance().add(contents, "sample", updatable);
+    EXPECT_TRUE(added.ok()) << added.status().to_string();
+    plan = PlanRegistry::instance().find((*added)[weight].plan->hash());
     memory.resize(plan->packed_bytes() + 256);
     const std::size_t skip = (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256) % 256;
     packed = std::span(memory).subspan(skip, plan->packed_bytes());
-    plan->copy_arrays(contents.weights[weight], packed.data());
+    plan->copy_arrays(contents.weights[weight], (*added)[weight].written, packed.data());
   }
   DeviceAddress address() const { return reinterpret_cast<DeviceAddress>(packed.data()); }
 };
@@ -61,7 +62,7 @@ TEST(PlanRegistryTest, TheHashFollowsAllButTheValues) {
   const auto hash_after = [](auto&& change) {
     TunedSample sample;
     change(sample.contents());
-    return PlanRegistry::instance().add(sample.contents(), "sample").value().front();
+    return PlanRegistry::instance().add(sample.contents(), "sample").value().front().plan->hash();
   };
   const std::int64_t hash = hash_after([](TunedContents&) {});
   EXPECT_GT(hash, 0);
@@ -95,7 +96,7 @@ TEST(PlanRegistryTest, RunsOnTheBytesThatItIsBoundTo) {
   std::array<float, 2> bias = {0.5F, 0.25F};
   std::array<float, 2> y = {};
   ASSERT_TRUE((*bound)
-                  ->spmm
+                  ->op(OperatorKind::kSpmm)
                   .run(*(*bound)->context,
                        {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1},
                        nullptr)
@@ -108,6 +109,73 @@ TEST(PlanRegistryTest, RunsOnTheBytesThatItIsBoundTo) {
   for (DeviceAddress address = 256; address < 256 * 100; address += 256) ASSERT_TRUE(one.plan->bind(0, address).ok());
   EXPECT_NE(one.plan->bind(0, one.address()).value(), *bound) << "old bindings make room";
   EXPECT_FALSE(one.plan->bind(7, one.address()).ok()) << "there is one device";
+}
+
+// A sample whose first weight trains: it has the transposed product too, on a packing of its own.
+void make_updatable(TunedSample& sample) {
+  sample.contents().weights.resize(1);
+  TunedWeight& weight = sample.contents().weights[0];
+  weight.packings[0].writers = {TunedSample::writer()};
+  weight.packings.push_back(weight.packings[0]);
+  weight.packings[1].packing = transposed_packing(weight.packings[0].packing);
+  TunedOperator transposed = weight.operators[0];
+  transposed.spec.kind = OperatorKind::kSpmmTransposed;
+  transposed.spec.set_weight(weight.rows, weight.cols, weight.nnz);
+  for (TunedChoice& choice : transposed.choices) choice.packing = weight.packings[1].packing;
+  weight.operators.push_back(transposed);
+}
+
+TEST(PlanRegistryTest, TakesNewValuesInThePackingThatIsRead) {
+  TunedSample sample;
+  make_updatable(sample);
+  TunedWeight& weight = sample.contents().weights[0];
+  weight.packings.pop_back();  // the fake kernel multiplies by the weight itself
+  weight.operators.pop_back();
+  for (TunedChoice& choice : weight.operators[0].choices) choice.plan.steps[0].programmatic_launch = true;
+  const Registered one(sample.contents(), 0, true);
+  const Registered constant(sample.contents(), 0);
+  EXPECT_NE(one.plan->hash(), constant.plan->hash());
+  EXPECT_EQ(one.plan->packed_bytes(), constant.plan->packed_bytes() + 256) << "places, and no copies";
+  EXPECT_TRUE(one.plan->check(one.packed).ok());
+  const auto bound = one.plan->bind(0, one.address());
+  ASSERT_TRUE(bound.ok()) << bound.status().to_string();
+  const LoadedOperator& op = (*bound)->op(OperatorKind::kSpmm);
+  const std::vector<float> values = {4, 0, -2};
+  auto* const stream = reinterpret_cast<CUstream>(0x42);
+  ASSERT_TRUE((*bound)
+                  ->weight
+                  .set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, op.chosen[0].packing)
+                  .ok());
+  EXPECT_EQ(fake_cuda().launches.back().kernel, "fake_write");
+  EXPECT_EQ(fake_cuda().launches.back().stream, stream);
+  std::array<float, 3> x = {1, 10, 100};
+  std::array<float, 2> bias = {0.5F, 0.25F};
+  std::array<float, 2> y = {};
+  ASSERT_TRUE(
+      op.run(*(*bound)->context,
+             {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1}, stream)
+          .ok());
+  EXPECT_EQ(y, (std::array{4.5F, -19.75F}));
+  EXPECT_FALSE(fake_cuda().launches.back().programmatic) << "it could read the old values";
+  EXPECT_EQ(one.plan->unpack(one.packed).value().values, values);
+  EXPECT_THAT((*bound)->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, "other").message(),
+              HasSubstr("are not written"));
+}
+
+TEST(PlanRegistryTest, OperatorsOfAConstantWeightAreLeftOut) {
+  TunedSample sample;
+  make_updatable(sample);
+  const auto kinds = [&](bool updatable) {
+    std::vector<OperatorKind> found;
+    const auto added = PlanRegistry::instance().add(sample.contents(), "sample", updatable);
+    EXPECT_TRUE(added.ok()) << added.status().to_string();
+    for (const TunedOperator& op : added->front().plan->weight().operators) found.push_back(op.spec.kind);
+    return found;
+  };
+  EXPECT_THAT(kinds(false), testing::ElementsAre(OperatorKind::kSpmm));
+  sample.contents().weights[0].packings[1].writers.clear();
+  const Status refused = PlanRegistry::instance().add(sample.contents(), "sample", true).status();
+  EXPECT_THAT(refused.message(), HasSubstr("_transposed: tune again")) << refused.to_string();
 }
 
 TEST(PlanRegistryTest, AKernelThatLoadsItsWeightMayBeginEarly) {

@@ -1,5 +1,6 @@
 // The functions that the Python package calls through ctypes. A function that can fail returns null or a number other
 // than 0, and sparsmith_torch_error() says why.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ int guarded(const Body& body) {
 
 struct OpenFile {
   TunedFile file;
-  std::vector<std::shared_ptr<Plan>> plans;
+  std::vector<PlanRegistry::Added> plans;
   std::string description;
 };
 
@@ -71,23 +72,24 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan) {
                       {"residual", plan.spec().epilogue.residual},
                       {"gated", plan.spec().epilogue.gated},
                       {"members", nlohmann::json::array()},
-                      {"choices", nlohmann::json::array()}};
+                      {"choices", nlohmann::json::object()}};
   for (const sparsmith::GroupMember& member : weight.members)
     json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
-  for (const TunedChoice& choice : plan.weight().operators.front().choices) json["choices"].push_back(json_of(choice));
+  for (const sparsmith::TunedOperator& op : plan.weight().operators) {
+    nlohmann::json& choices = json["choices"][std::string(operator_kind_name(op.spec.kind))];
+    for (const TunedChoice& choice : op.choices) choices.push_back(json_of(choice));
+  }
   return json;
 }
 
-Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted) {
+Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted, bool updatable) {
   SPARSMITH_ASSIGN_OR_RETURN(TunedFile file, TunedFile::open(path, {.trusted = trusted}));
-  PlanRegistry& registry = PlanRegistry::instance();
-  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::int64_t> hashes, registry.add(file.contents(), path));
-  auto open = std::make_unique<OpenFile>(OpenFile{std::move(file), {}, {}});
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<PlanRegistry::Added> plans,
+                             PlanRegistry::instance().add(file.contents(), path, updatable));
+  auto open = std::make_unique<OpenFile>(OpenFile{std::move(file), std::move(plans), {}});
   nlohmann::json weights = nlohmann::json::array();
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    open->plans.push_back(registry.find(hashes[i]));
-    weights.push_back(json_of(open->file.contents().weights[i], *open->plans[i]));
-  }
+  for (std::size_t i = 0; i < open->plans.size(); ++i)
+    weights.push_back(json_of(open->file.contents().weights[i], *open->plans[i].plan));
   std::set<std::string> architectures;
   for (const sparsmith::TunedKernel& kernel : open->file.contents().kernels)
     for (const sparsmith::TunedKernel::Binary& binary : kernel.binaries) architectures.insert(binary.architecture);
@@ -120,10 +122,11 @@ SPARSMITH_API int sparsmith_torch_register(void) {
 }
 
 // Maps and checks a tuned file, and registers its plans. The file stays mapped until it is closed; plans stay.
-SPARSMITH_API OpenFile* sparsmith_torch_open(const char* path, int trusted) {
+// `updatable`: plans with all operators, for new values.
+SPARSMITH_API OpenFile* sparsmith_torch_open(const char* path, int trusted, int updatable) {
   std::unique_ptr<OpenFile> file;
   guarded([&]() -> Status {
-    SPARSMITH_ASSIGN_OR_RETURN(file, open_file(path, trusted != 0));
+    SPARSMITH_ASSIGN_OR_RETURN(file, open_file(path, trusted != 0, updatable != 0));
     return {};
   });
   return file.release();
@@ -136,7 +139,20 @@ SPARSMITH_API const char* sparsmith_torch_describe(const OpenFile* file) { retur
 // Writes the packed bytes of the weight of an index into host memory. REQUIRES: index < the number of weights.
 SPARSMITH_API int sparsmith_torch_read(const OpenFile* file, std::size_t weight, void* to) {
   return guarded([&]() -> Status {
-    file->plans[weight]->copy_arrays(file->file.contents().weights[weight], static_cast<std::byte*>(to));
+    const PlanRegistry::Added& added = file->plans[weight];
+    added.plan->copy_arrays(file->file.contents().weights[weight], added.written, static_cast<std::byte*>(to));
+    return {};
+  });
+}
+
+// Writes the pattern of the weight of an index: row_offsets[rows + 1] and column_indices[nnz].
+SPARSMITH_API int sparsmith_torch_pattern(const OpenFile* file, std::size_t weight, std::int64_t* row_offsets,
+                                          std::int32_t* column_indices) {
+  return guarded([&]() -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::CsrMatrix matrix,
+                               sparsmith::matrix_of(file->file.contents().weights[weight]));
+    std::ranges::copy(matrix.row_offsets, row_offsets);
+    std::ranges::copy(matrix.column_indices, column_indices);
     return {};
   });
 }

@@ -151,37 +151,85 @@ std::span<const std::byte> packed_bytes(const TensorInfo& packed, const Plan& pl
 void check_operand(std::string_view name, const TensorInfo& given, const Plan& plan, const TensorInfo& x,
                    std::span<const std::int64_t> sizes) {
   const std::string& weight = plan.weight().name;
-  if (given.dtype != dtype_of(plan.spec().type))
-    fail(fmt::format("weight {}: {} must be {}", weight, name, short_name(plan.spec().type)));
+  if (given.dtype != dtype_of(plan.weight().type))
+    fail(fmt::format("weight {}: {} must be {}", weight, name, short_name(plan.weight().type)));
   if (given.device_type != x.device_type || given.device != x.device)
     fail(fmt::format("weight {}: {} and x are on different devices", weight, name));
   if (!std::ranges::equal(given.sizes, sizes))
     fail(fmt::format("weight {}: {} is {}, not [{}]", weight, name, text_of(given), fmt::join(sizes, ", ")));
 }
 
-void run_on_gpu(Plan& plan, const TensorInfo& x, std::span<const std::byte> packed, RunArguments& arguments) {
+const OperatorSpec& spec_of(const Plan& plan, OperatorKind kind) {
+  const TunedOperator* const op = plan.weight().op(kind);
+  if (op == nullptr)
+    fail(fmt::format("weight {}: its plan has no {}: tune for training, and load the tuned file for new values",
+                     plan.weight().name, operator_kind_name(kind)));
+  return op->spec;
+}
+
+// New values of a weight.
+struct Values {
+  const void* data = nullptr;  // null: those that are packed
+  DataType type = DataType::kFloat32;
+};
+
+Values values_of(TensorHandle tensor, const Plan& plan, const TensorInfo& x) {
+  if (tensor == nullptr) return {};
+  const TunedWeight& weight = plan.weight();
+  const TensorInfo info = info_of(tensor);
+  if (info.dtype != dtype_of(weight.type) && info.dtype != shim().float32)
+    fail(fmt::format("weight {}: values must be fp32 or {}", weight.name, short_name(weight.type)));
+  if (info.device_type != x.device_type || info.device != x.device)
+    fail(fmt::format("weight {}: values and x are on different devices", weight.name));
+  if (info.sizes.size() != 1 || info.numel != weight.nnz || (info.numel > 1 && info.strides[0] != 1))
+    fail(fmt::format("weight {}: values are {}, not [{}] without gaps", weight.name, text_of(info), weight.nnz));
+  return {info.data, info.dtype == shim().float32 ? DataType::kFloat32 : weight.type};
+}
+
+CUstream current_stream(const TensorInfo& x) {
+  void* stream = nullptr;
+  if (shim().get_current_cuda_stream == nullptr) fail("this PyTorch was built without CUDA");
+  require_torch(shim().get_current_cuda_stream(x.device, &stream), "get_current_cuda_stream");
+  return static_cast<CUstream>(stream);
+}
+
+// Writes `values` into the packing that the operator reads, and runs it.
+void run_on_gpu(Plan& plan, OperatorKind kind, const TensorInfo& x, std::span<const std::byte> packed,
+                const Values& values, RunArguments& arguments) {
   const std::shared_ptr<const BoundWeight> bound =
       require(plan.bind(x.device, reinterpret_cast<DeviceAddress>(packed.data())));
-  const LoadedOperator& op = bound->spmm;
+  const LoadedOperator& op = bound->op(kind);
+  const LoadedOperator::Choice& choice = op.choice_for(arguments.tokens);
   const std::int64_t bytes =
-      require(op.workspace_bytes(op.choice_for(arguments.tokens), variables_without_gaps(op.spec, arguments.tokens)));
+      require(op.workspace_bytes(choice, variables_without_gaps(op.spec, arguments.tokens)));
   OwnedTensor workspace;  // PyTorch frees it in the order of the stream
   if (bytes > 0) {
     workspace = empty(std::array{bytes}, shim().uint8, x);
     arguments.workspace = info_of(workspace.get()).data;
   }
-  void* stream = nullptr;
-  if (shim().get_current_cuda_stream == nullptr) fail("this PyTorch was built without CUDA");
-  require_torch(shim().get_current_cuda_stream(x.device, &stream), "get_current_cuda_stream");
-  const Status status = op.run(*bound->context, arguments, static_cast<CUstream>(stream));
+  const CUstream stream = current_stream(x);
+  Status status;
+  if (values.data != nullptr)
+    status = bound->weight.set_values(*bound->context, values.data, values.type, stream,
+                                      op.chosen[static_cast<std::size_t>(&choice - op.choices.data())].packing);
+  if (status.ok()) status = op.run(*bound->context, arguments, stream);
   if (!status.ok()) fail(fmt::format("weight {}: {}", plan.weight().name, status.message()));
 }
 
-// `out`: null, or where to write; the result is then null.
-OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHandle bias_tensor,
-                   TensorHandle residual_tensor, std::int64_t hash, TensorHandle out) {
+// The operands of a product, besides x and the packed weight. Null: none.
+struct Operands {
+  TensorHandle bias = nullptr;
+  TensorHandle residual = nullptr;
+  TensorHandle values = nullptr;
+  TensorHandle out = nullptr;  // where to write; the result is then null
+};
+
+// Of the kinds that multiply the weight.
+OwnedTensor product(OperatorKind kind, TensorHandle x_tensor, TensorHandle packed_tensor, std::int64_t hash,
+                    const Operands& operands) {
   const std::shared_ptr<Plan> plan = plan_of(hash);
-  const OperatorSpec& spec = plan->spec();
+  const OperatorSpec& spec = spec_of(*plan, kind);
+  TensorHandle const out = operands.out;
   const std::string& name = plan->weight().name;
   const TensorInfo x = info_of(x_tensor);
   const TensorInfo packed = info_of(packed_tensor);
@@ -210,15 +258,16 @@ OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHand
     check_operand(operand, info, *plan, x, shape);
     return info;
   };
-  const TensorInfo bias = given("bias", bias_tensor, spec.epilogue.bias, std::array{spec.rows});
+  const TensorInfo bias = given("bias", operands.bias, spec.epilogue.bias, std::array{spec.rows});
   if (spec.epilogue.bias && ld_of(bias) != spec.rows) fail(fmt::format("weight {}: bias has gaps", name));
-  const TensorInfo residual = given("residual", residual_tensor, spec.epilogue.residual, sizes);
+  const TensorInfo residual = given("residual", operands.residual, spec.epilogue.residual, sizes);
   if (spec.epilogue.beta)
     fail(fmt::format("weight {}: the operator was tuned with beta, which layers do not have", name));
+  const Values values = values_of(operands.values, *plan, x);
 
   const Lines lines = lines_of(x_tensor, x, spec.cols);
   Lines residual_lines;
-  if (residual_tensor != nullptr) residual_lines = lines_of(residual_tensor, residual, spec.rows);
+  if (operands.residual != nullptr) residual_lines = lines_of(operands.residual, residual, spec.rows);
   const std::int64_t tokens = spec.output_rows() == 0 ? 0 : y.numel / spec.output_rows();
   if (tokens == 0) return made;
   if (x.device_type == shim().cuda) {
@@ -226,14 +275,58 @@ OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHand
     arguments.tokens = tokens;
     arguments.operands.set("x", {lines.data, lines.ld});
     arguments.operands.set("y", {y.data, *ldy});
-    if (bias_tensor != nullptr) arguments.operands.set("bias", {bias.data});
-    if (residual_tensor != nullptr) arguments.operands.set("residual", {residual_lines.data, residual_lines.ld});
-    run_on_gpu(*plan, x, bytes, arguments);
+    if (operands.bias != nullptr) arguments.operands.set("bias", {bias.data});
+    if (operands.residual != nullptr) arguments.operands.set("residual", {residual_lines.data, residual_lines.ld});
+    run_on_gpu(*plan, kind, x, bytes, values, arguments);
   } else {
-    const CsrMatrix weight = require(plan->unpack(bytes));
+    CsrMatrix weight = require(plan->unpack(bytes));
+    if (values.data != nullptr) weight.values = rounded_values(values.data, weight.nnz(), values.type, spec.type);
     if (*ldy != spec.output_rows()) fail(fmt::format("weight {}: the lines of out have gaps", name));
-    host_linear(weight, spec, tokens, {lines.data, lines.ld}, bias.data, {residual_lines.data, residual_lines.ld},
+    host_linear(multiplied(kind, std::move(weight)), spec, tokens, {lines.data, lines.ld}, bias.data, {residual_lines.data, residual_lines.ld},
                 y.data);
+  }
+  return made;
+}
+
+// The values of dY^T X at the weight's pattern.
+OwnedTensor sampled(TensorHandle x_tensor, TensorHandle dy_tensor, TensorHandle packed_tensor, std::int64_t hash) {
+  const std::shared_ptr<Plan> plan = plan_of(hash);
+  const TunedWeight& weight = plan->weight();
+  const OperatorSpec& spec = spec_of(*plan, OperatorKind::kSddmm);
+  const TensorInfo x = info_of(x_tensor);
+  const TensorInfo dy = info_of(dy_tensor);
+  const TensorInfo packed = info_of(packed_tensor);
+  if (x.sizes.empty() || x.sizes.back() != weight.cols)
+    fail(fmt::format("weight {}: x is {}, and its last dimension must be {}", weight.name, text_of(x), weight.cols));
+  if (x.dtype != dtype_of(spec.type)) fail(fmt::format("weight {}: x must be {}", weight.name, short_name(spec.type)));
+  std::vector<std::int64_t> sizes(x.sizes.begin(), x.sizes.end());
+  sizes.back() = weight.rows;
+  check_operand("dy", dy, *plan, x, sizes);
+  if (packed.device_type != x.device_type || packed.device != x.device)
+    fail(fmt::format("weight {}: the weight and x are on different devices", weight.name));
+  const std::span<const std::byte> bytes = packed_bytes(packed, *plan);
+
+  OwnedTensor made = empty(std::array{weight.nnz}, x.dtype, x);
+  void* const values = info_of(made.get()).data;
+  const Lines x_lines = lines_of(x_tensor, x, weight.cols);
+  const Lines dy_lines = lines_of(dy_tensor, dy, weight.rows);
+  if (weight.nnz == 0) return made;
+  if (x.device_type != shim().cuda) {
+    host_sampled(require(plan->unpack(bytes)), spec.type, x_lines.count, {x_lines.data, x_lines.ld},
+                 {dy_lines.data, dy_lines.ld}, values);
+  } else if (x_lines.count == 0) {
+    const CudaDriver& driver = require(PlanRegistry::instance().context(x.device))->driver();
+    require(driver.check(driver.MemsetD8Async(reinterpret_cast<DeviceAddress>(values), 0,
+                                              static_cast<std::size_t>(weight.nnz) * size_of(spec.type),
+                                              current_stream(x)),
+                         "zeroing values"));
+  } else {
+    RunArguments arguments;
+    arguments.tokens = x_lines.count;
+    arguments.operands.set("x", {x_lines.data, x_lines.ld});
+    arguments.operands.set("dy", {dy_lines.data, dy_lines.ld});
+    arguments.operands.set("values", {values});
+    run_on_gpu(*plan, OperatorKind::kSddmm, x, bytes, {}, arguments);
   }
   return made;
 }
@@ -246,14 +339,15 @@ OwnedTensor optional_of(StackValue value) {
   return held == nullptr ? nullptr : tensor_of(*held);
 }
 
-// (Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual) -> Tensor
+// (Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual, Tensor? values) -> Tensor
 void boxed_linear(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
   const OwnedTensor x = tensor_of(stack[0]);
   const OwnedTensor packed = tensor_of(stack[1]);
   const OwnedTensor bias = optional_of(stack[2]);
   const OwnedTensor residual = optional_of(stack[4]);
-  OwnedTensor y =
-      linear(x.get(), packed.get(), bias.get(), residual.get(), static_cast<std::int64_t>(stack[3]), nullptr);
+  const OwnedTensor values = optional_of(stack[5]);
+  OwnedTensor y = product(OperatorKind::kSpmm, x.get(), packed.get(), static_cast<std::int64_t>(stack[3]),
+                          {.bias = bias.get(), .residual = residual.get(), .values = values.get()});
   stack[0] = reinterpret_cast<StackValue>(y.release());
 }
 
@@ -264,7 +358,27 @@ void boxed_linear_out(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t
   const OwnedTensor bias = optional_of(stack[2]);
   const OwnedTensor residual = optional_of(stack[4]);
   const OwnedTensor out = tensor_of(stack[5]);
-  linear(x.get(), packed.get(), bias.get(), residual.get(), static_cast<std::int64_t>(stack[3]), out.get());
+  product(OperatorKind::kSpmm, x.get(), packed.get(), static_cast<std::int64_t>(stack[3]),
+          {.bias = bias.get(), .residual = residual.get(), .out = out.get()});
+}
+
+// (Tensor dy, Tensor packed, int plan, Tensor? values) -> Tensor
+void boxed_linear_transposed(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
+  const OwnedTensor dy = tensor_of(stack[0]);
+  const OwnedTensor packed = tensor_of(stack[1]);
+  const OwnedTensor values = optional_of(stack[3]);
+  OwnedTensor dx = product(OperatorKind::kSpmmTransposed, dy.get(), packed.get(), static_cast<std::int64_t>(stack[2]),
+                           {.values = values.get()});
+  stack[0] = reinterpret_cast<StackValue>(dx.release());
+}
+
+// (Tensor x, Tensor dy, Tensor packed, int plan) -> Tensor
+void boxed_sampled(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
+  const OwnedTensor x = tensor_of(stack[0]);
+  const OwnedTensor dy = tensor_of(stack[1]);
+  const OwnedTensor packed = tensor_of(stack[2]);
+  OwnedTensor values = sampled(x.get(), dy.get(), packed.get(), static_cast<std::int64_t>(stack[3]));
+  stack[0] = reinterpret_cast<StackValue>(values.release());
 }
 
 // (Tensor packed, int plan) -> Tensor, on the host
@@ -288,7 +402,9 @@ Status add_operators() {
   LibraryHandle definitions = nullptr;
   if (torch.library_init_def("sparsmith", __FILE__, __LINE__, &definitions) != 0) return refused("library");
   for (const char* schema :
-       {"linear(Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual=None) -> Tensor",
+       {"linear(Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual=None, Tensor? values=None) -> Tensor",
+        "linear_transposed(Tensor dy, Tensor packed, int plan, Tensor? values=None) -> Tensor",
+        "sampled(Tensor x, Tensor dy, Tensor packed, int plan) -> Tensor",
         "linear_out(Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual, Tensor(a!) out) -> ()",
         "to_dense(Tensor packed, int plan) -> Tensor"}) {
     if (torch.library_def(definitions, schema) != 0) return refused(schema);
@@ -297,6 +413,8 @@ Status add_operators() {
     LibraryHandle library = nullptr;
     if (torch.library_init_impl("sparsmith", device, __FILE__, __LINE__, &library) != 0 ||
         torch.library_impl(library, "linear", boxed_linear) != 0 ||
+        torch.library_impl(library, "linear_transposed", boxed_linear_transposed) != 0 ||
+        torch.library_impl(library, "sampled", boxed_sampled) != 0 ||
         torch.library_impl(library, "linear_out", boxed_linear_out) != 0)
       return refused(device);
     if (std::string_view(device) == "CPU" && torch.library_impl(library, "to_dense", boxed_to_dense) != 0)

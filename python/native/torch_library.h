@@ -1,4 +1,4 @@
-// The operators sparsmith::linear, sparsmith::linear_out and sparsmith::to_dense of PyTorch.
+// The operators of PyTorch: sparsmith::linear, linear_out, linear_transposed, sampled and to_dense.
 #pragma once
 
 #include "sparsmith/status.h"
