@@ -14,10 +14,11 @@ from sparsmith.block_sparse import BlockSparseLinear, BlockSparseModelPatcher, M
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
 from sparsmith.model_report import KernelTime, ModelReport, StepProfile, report_model
 from sparsmith.patch import LayerReport, PatchReport, optimize, patch_model, unpatch_model
+from sparsmith.training import TrainableSparseLinear
 from sparsmith.tuned_file import Choice, Member, TunedFile, TunedWeight, load
 from sparsmith.tuning import tune
 
 __all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "KernelTime", "LayerReport", "Member",
            "ModelPatcher", "ModelReport", "PatchReport", "SparseGroup", "SparseGroupMember", "SparseLinear",
-           "SparsmithError", "StepProfile", "TunedFile", "TunedWeight", "__version__", "load", "optimize",
+           "SparsmithError", "StepProfile", "TrainableSparseLinear", "TunedFile", "TunedWeight", "__version__", "load", "optimize",
            "patch_model", "prune", "report_model", "tune", "unpatch_model"]

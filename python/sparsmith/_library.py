@@ -39,10 +39,11 @@ def _load() -> ctypes.CDLL:
         ("error", text, []),
         ("version", text, []),
         ("register", ctypes.c_int, []),
-        ("open", pointer, [text, ctypes.c_int]),
+        ("open", pointer, [text, ctypes.c_int, ctypes.c_int]),
         ("close", None, [pointer]),
         ("describe", text, [pointer]),
         ("read", ctypes.c_int, [pointer, size, pointer]),
+        ("pattern", ctypes.c_int, [pointer, size, pointer, pointer]),
         ("check", ctypes.c_int, [ctypes.c_int64, pointer, size]),
     ]:
         function = getattr(library, "sparsmith_torch_" + name)
@@ -64,11 +65,11 @@ version: str = _library.sparsmith_torch_version().decode()
 
 
 class OpenFile:
-    """A tuned file, mapped and checked; its plans are registered."""
+    """A tuned file, mapped and checked; its plans are registered. ``updatable``: plans of all operators, for new values."""
 
-    def __init__(self, path: str, trusted: bool) -> None:
+    def __init__(self, path: str, trusted: bool, updatable: bool) -> None:
         self._handle = None
-        self._handle = _library.sparsmith_torch_open(os.fsencode(path), int(trusted))
+        self._handle = _library.sparsmith_torch_open(os.fsencode(path), int(trusted), int(updatable))
         if not self._handle:
             raise _error()
         self.description = json.loads(_library.sparsmith_torch_describe(self._handle))
@@ -79,6 +80,15 @@ class OpenFile:
         if _library.sparsmith_torch_read(self._handle, index, tensor.data_ptr()) != 0:
             raise _error()
         return tensor
+
+    def pattern(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Row offsets (int64) and column indices (int32) of a weight, on the CPU."""
+        weight = self.description["weights"][index]
+        offsets = torch.empty(weight["shape"][0] + 1, dtype=torch.int64)
+        columns = torch.empty(weight["nnz"], dtype=torch.int32)
+        if _library.sparsmith_torch_pattern(self._handle, index, offsets.data_ptr(), columns.data_ptr()) != 0:
+            raise _error()
+        return offsets, columns
 
     def __del__(self) -> None:
         if self._handle:

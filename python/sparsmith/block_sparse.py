@@ -11,8 +11,18 @@ import torch
 from torch import nn
 
 from sparsmith import prune
-from sparsmith.layers import dense_of, linear_layers, names_of, other_owners, parameter_of, replace_module, shape_of
-from sparsmith.linear import SparseLinear
+from sparsmith._library import SparsmithError
+from sparsmith.layers import (
+    dense_of,
+    linear_layers,
+    names_of,
+    other_owners,
+    parameter_of,
+    replace_module,
+    shape_of,
+    trains,
+)
+from sparsmith.training import TrainableSparseLinear, pattern_of
 from sparsmith.tuning import tune_layer
 
 _tuning = threading.Lock()
@@ -28,15 +38,20 @@ class BlockSparseLinear(nn.Module):
     blocks of largest norm are kept with their values. They are not multiplied by 1 / sqrt(density), as
     pytorch_block_sparse does. Without it, the pattern is random, and values are those of a new ``nn.Linear``.
 
-    The first forward on a device tunes the weight with a short search, which may take seconds: call :meth:`tune` to choose
-    when and how, and before ``torch.compile`` or the capture of a graph, in which a layer that is not tuned runs dense.
-    Where no sparse kernel is faster than the dense layer within its memory, without NVRTC on a GPU (with one warning), and
-    for a weight without zeros, the layer stays a dense product with the masked weight. A move to another device, or another
-    type, makes the layer dense until the next forward. :func:`sparsmith.optimize` tunes ``layer``, too. The weight is
-    constant; the bias trains.
+    The weight trains: ``layer`` is a :class:`TrainableSparseLinear`, whose parameter ``layer.values`` holds the elements of
+    the blocks that are kept. The blocks stay, whatever values they get.
+
+    The first forward on a device tunes the weight with a short search, which may take seconds; the first one that wants a
+    gradient of the weight does so for the three products of a training step, with its number of tokens. Call :meth:`tune` to
+    choose when and how, and before ``torch.compile`` or the capture of a graph, in which a layer that is not tuned runs
+    dense. Where no sparse kernel is faster than the dense layer within its memory, without NVRTC on a GPU (with one warning),
+    and for a weight without zeros, the layer stays a dense product with the masked weight. A move to another device, or
+    another type, makes the layer dense until the next forward. :func:`sparsmith.optimize` makes the weight of ``layer``
+    constant, which is the fastest for inference.
 
     ``state_dict`` holds ``weight`` (dense, zeros included) and ``bias``, as that of ``nn.Linear``, whether the layer was
-    tuned or not; loading takes the pattern from the zeros of ``weight``. Copies and pickles are not tuned.
+    tuned or not. Loading keeps the blocks if the nonzeros of ``weight`` lie in them; otherwise the blocks are those of
+    ``weight`` that are not zero. Copies keep their kernels, pickles need the tuned file for that, which is temporary.
 
     Raises ValueError for sizes that blocks do not divide, and for a density outside of (0, 1].
 
@@ -65,14 +80,18 @@ class BlockSparseLinear(nn.Module):
             mask[torch.randperm(rows * cols)[:zeros]] = 0
             weight = dense.weight.detach() * mask.view(rows, cols).kron(torch.ones(block_shape))
         dense.weight = nn.Parameter(weight, requires_grad=False)
-        if values is not None:
-            dense.bias = nn.Parameter(values.detach().clone(), requires_grad=values.requires_grad)
         if torch_nn_linear is not None:
             prune.magnitude_(dense, zeros / (rows * cols), pattern=tuple(block_shape), filter_fn=lambda *_: True)
+        elif bias:
+            values = dense.bias
         self.in_features, self.out_features = in_features, out_features
         self.block_shape, self.verbose = tuple(block_shape), verbose
-        self.layer = dense  # or a SparseLinear
-        self._decided = False  # the dense layer stays
+        # A constant SparseLinear after optimize().
+        weight = dense.weight.detach()
+        self.layer: nn.Module = TrainableSparseLinear(weight, values, self._blocks_of(weight))
+        if torch_nn_linear is not None:
+            self.layer.values.requires_grad_(parameter_of(torch_nn_linear).requires_grad)
+        self._decided = ""  # what the layer was tuned for, even if it stays dense: "inference" or "training"
         self.register_state_dict_post_hook(_dense_state)
 
     @property
@@ -86,61 +105,70 @@ class BlockSparseLinear(nn.Module):
 
     @property
     def density(self) -> float:
-        """The share of blocks that are not zero."""
+        """The share of blocks that are kept."""
         return self.block_mask().float().mean().item()
 
     def to_dense(self) -> torch.Tensor:
         """The weight with its zeros, [out_features, in_features]."""
-        return self.layer.to_dense() if isinstance(self.layer, SparseLinear) else dense_of(self.layer)
+        return self.layer.to_dense() if hasattr(self.layer, "to_dense") else dense_of(self.layer)
 
     def block_mask(self) -> torch.Tensor:
-        """The blocks that are not zero: bool, [out_features / block rows, in_features / block columns]."""
-        rows, cols = self.block_shape
-        blocks = self.to_dense().view(self.out_features // rows, rows, self.in_features // cols, cols)
-        return (blocks != 0).any(dim=3).any(dim=1)
+        """The blocks that are kept: bool, [out_features / block rows, in_features / block columns]."""
+        if not trains(self.layer):
+            return self._blocks(self.to_dense() != 0)
+        mask = torch.zeros(self.out_features * self.in_features, dtype=torch.bool)
+        mask[self.layer.positions()] = True
+        return self._blocks(mask).to(self.layer.values.device)
 
-    def tune(self, *, tokens: tuple[int, ...] = (1, 8, 32), **options) -> None:
-        """Tunes the weight for these numbers of tokens. ``options``: as for :func:`sparsmith.tune`. Raises SparsmithError
-        if that fails."""
+    def _blocks(self, mask: torch.Tensor) -> torch.Tensor:
+        rows, cols = self.block_shape
+        return mask.view(self.out_features // rows, rows, self.in_features // cols, cols).any(dim=3).any(dim=1)
+
+    def _blocks_of(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The pattern of the blocks of a weight that are not zero."""
+        rows, cols = self.block_shape
+        return pattern_of(self._blocks(weight != 0).repeat_interleave(rows, 0).repeat_interleave(cols, 1))
+
+    def tune(self, *, tokens: tuple[int, ...] = (1, 8, 32), training: bool = False, **options) -> None:
+        """Tunes the weight for these numbers of tokens; ``training``: for the three products of a training step. ``options``:
+        as for :func:`sparsmith.tune`. Raises SparsmithError if that fails, and for a layer that is constant."""
+        if not trains(self.layer):
+            raise SparsmithError("the weight of this layer is constant: optimize() has tuned it")
         with _tuning:
-            self._tune(tokens, options)
+            self._tune(tokens, training, options)
 
     @torch.inference_mode(False)  # the packed bytes outlive the mode of this call
-    def _tune(self, tokens: tuple[int, ...], options: Mapping[str, Any]) -> None:
-        self._make_dense()
-        if (self.layer.weight != 0).all():
-            self._decided = True
-            return
-        tuned = tune_layer(self.layer, tokens=tokens, search=True, **{"min_sparsity": 0.0, **options})
-        if tuned is not None and not tuned[0][tuned[1]].dense:
-            file, name = tuned
-            sparse = SparseLinear.from_tuned(file, name, self.bias, self.weight.device)
-            sparse.bias = self.bias  # optimizers hold it
-            self.layer = sparse.train(self.training)
-        self._decided = True
+    def _tune(self, tokens: tuple[int, ...], training: bool, options: Mapping[str, Any]) -> None:
+        self.layer.detach()
+        if not self.block_mask().all():
+            tuned = tune_layer(self.layer, tokens=tokens, search=True, training=training, **{"min_sparsity": 0.0, **options})
+            if tuned is not None and not tuned[0][tuned[1]].dense:
+                self.layer.attach(*tuned)
+        self._decided = "training" if training else "inference"
         if self.verbose:
             print(f"BlockSparseLinear({self.extra_repr()}): {self.layer}")
 
-    def _undecided(self) -> bool:
-        return not self._decided and type(self.layer) is nn.Linear
+    def _undecided(self, training: bool) -> bool:
+        return trains(self.layer) and self._decided != "training" and (training or not self._decided)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self._undecided() and not _recording(x):
+        training = torch.is_grad_enabled() and trains(self.layer) and self.layer.values.requires_grad
+        if self._undecided(training) and not _recording(x):
             with _tuning:
-                if self._undecided():  # another thread may have tuned it
-                    self._tune((1, 8, 32), {})
+                if self._undecided(training):  # another thread may have tuned it
+                    self._tune((max(1, x.numel() // self.in_features),) if training else (1, 8, 32), training, {})
         return self.layer(x)
 
-    def _dense(self) -> nn.Module:
-        if not isinstance(self.layer, SparseLinear):
-            return self.layer
-        dense = nn.Linear(self.in_features, self.out_features, device="meta")
-        dense.weight = nn.Parameter(self.to_dense(), requires_grad=False)
-        dense.bias = self.bias
-        return dense.train(self.training)
-
     def _make_dense(self) -> None:
-        self.layer, self._decided = self._dense(), False
+        if trains(self.layer):
+            self.layer.detach()
+        else:
+            weight = self.to_dense()
+            layer = TrainableSparseLinear(weight, None, self._blocks_of(weight))
+            layer.values.requires_grad_(False)
+            layer.bias = self.bias  # optimizers hold it
+            self.layer = layer.train(self.training)
+        self._decided = ""
 
     def _apply(self, fn, recurse=True):
         old = self.layer.weight
@@ -150,15 +178,30 @@ class BlockSparseLinear(nn.Module):
         return super()._apply(fn, recurse)
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
-        if prefix + "weight" in state_dict:
-            self._make_dense()
+        weight = state_dict.get(prefix + "weight")
+        if weight is not None and weight.shape == (self.out_features, self.in_features):
+            self._take_pattern(weight.detach())
         for name in ("weight", "bias"):
             if prefix + name in state_dict:
                 state_dict[f"{prefix}layer.{name}"] = state_dict.pop(prefix + name)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    def __getstate__(self):
-        return {**self.__dict__, "_modules": {"layer": self._dense()}, "_decided": False}
+    def _take_pattern(self, weight: torch.Tensor) -> None:
+        """Makes the layer one that holds the nonzeros of ``weight``, with the parameters that it has."""
+        if not trains(self.layer):
+            self._make_dense()
+        if not self.layer.outside(weight):
+            return
+        values, bias = self.layer.values, self.layer.bias
+        self.layer = TrainableSparseLinear(weight, None, self._blocks_of(weight)).train(self.training)
+        values.data = self.layer.values.data.to(values)
+        self.layer.values, self.layer.bias = values, bias
+        self._decided = ""
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if trains(self.layer) and self.layer.tuned is None:
+            self._decided = ""
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, block_shape={self.block_shape}"
@@ -168,7 +211,7 @@ def _dense_state(module: BlockSparseLinear, state: dict[str, Any], prefix: str, 
     """Writes a dense weight in place of the state of ``layer``."""
     entries = {key.removeprefix(prefix + "layer."): state.pop(key)
                for key in [key for key in state if key.startswith(prefix + "layer.")]}
-    state[prefix + "weight"] = module.to_dense() if isinstance(module.layer, SparseLinear) else entries["weight"]
+    state[prefix + "weight"] = module.to_dense()
     if "bias" in entries:
         state[prefix + "bias"] = entries["bias"]
 

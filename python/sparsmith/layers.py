@@ -12,12 +12,17 @@ def is_conv1d(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and hasattr(module, "nf") and getattr(module, "weight", None) is not None
 
 
+def trains(module: nn.Module) -> bool:
+    """Whether it is a TrainableSparseLinear, whose parameter holds the nonzeros of the weight alone."""
+    return isinstance(getattr(module, "values", None), nn.Parameter) and hasattr(module, "row_offsets")
+
+
 def is_linear(module: nn.Module) -> bool:
     """Whether it computes ``x @ W.T + bias`` and nothing else. A subclass with a ``forward`` of its own may compute more.
     ``nn.MultiheadAttention`` reads the weight of its ``out_proj`` and does not call it."""
     if isinstance(module, nn.Linear):
         return type(module).forward is nn.Linear.forward and not isinstance(module, NonDynamicallyQuantizableLinear)
-    return is_conv1d(module)
+    return is_conv1d(module) or trains(module)
 
 
 def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
@@ -43,17 +48,23 @@ def other_owners(model: nn.Module) -> dict[int, str]:
 def parameter_of(module: nn.Module) -> torch.Tensor:
     """The parameter behind the weight. torch.nn.utils.prune makes ``weight`` from ``weight_orig`` in each forward, so a
     move or a new type reaches ``weight`` late."""
+    if trains(module):
+        return module.values
     return module.weight_orig if hasattr(module, "weight_orig") else module.weight
 
 
 def shape_of(module: nn.Module) -> tuple[int, int]:
     """[out_features, in_features]."""
+    if trains(module):
+        return module.out_features, module.in_features
     rows, cols = parameter_of(module).shape
     return (cols, rows) if is_conv1d(module) else (rows, cols)
 
 
 def dense_of(module: nn.Module) -> torch.Tensor:
     """The weight [out_features, in_features]. Masks of torch.nn.utils.prune are applied."""
+    if trains(module):
+        return module.to_dense()
     weight = parameter_of(module).detach()
     if hasattr(module, "weight_mask"):
         weight = weight * module.weight_mask

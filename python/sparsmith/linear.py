@@ -11,7 +11,7 @@ from torch import nn
 from sparsmith import ops
 from sparsmith._library import SparsmithError, check_packed
 from sparsmith.fusion import epilogue
-from sparsmith.layers import parameter_of
+from sparsmith.layers import dense_of, parameter_of
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
 
@@ -37,7 +37,7 @@ class _TunedModule(nn.Module):
                                      requires_grad=False)
 
     def _know(self) -> None:
-        ops.know(self.plan, self.tuned.shape, self.tuned.out_features, self.dtype)
+        ops.know(self.plan, self.tuned.shape, self.tuned.out_features, self.dtype, self.tuned.nnz)
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_autocast_enabled(x.device.type):
@@ -120,7 +120,7 @@ class SparseLinear(_TunedModule):
 
     x: [..., in_features] of the layer's type, on a GPU or the CPU; y: [..., out_features], through the activation that
     the weight was tuned with (``tuned.fused``). Gradients of x and of the bias are those of a dense layer, at its speed;
-    the weight is constant. ``packed`` holds the packed bytes of the weight
+    the weight is constant (:class:`TrainableSparseLinear` trains). ``packed`` holds the packed bytes of the weight
     (a buffer: it moves, is copied and saved with the module). Make it with :meth:`from_tuned`, :meth:`from_linear` or
     :func:`sparsmith.patch_model`.
 
@@ -133,9 +133,9 @@ class SparseLinear(_TunedModule):
         """The layer of a weight of a tuned file. Raises KeyError for a weight that the file does not have."""
         return cls(file[name], file.packed(name).to(device or "cpu"), bias)
 
-    @classmethod
-    def from_linear(cls, linear: nn.Module, *, tokens: tuple[int, ...] = (1, 8, 32), search: bool = False,
-                    **options) -> nn.Module:
+    @staticmethod
+    def from_linear(linear: nn.Module, *, tokens: tuple[int, ...] = (1, 8, 32), search: bool = False,
+                    training: bool = False, **options) -> nn.Module:
         """The sparse layer of an ``nn.Linear`` or transformers ``Conv1D``, tuned for these numbers of tokens.
 
         A cost model chooses the kernels from the pattern of the weight. Nothing is timed, and ``choices`` are not
@@ -144,20 +144,34 @@ class SparseLinear(_TunedModule):
         the kernels; a second call for the same weight takes them from the cache.
 
         ``search``: time candidates on the GPU, which takes seconds. A GPU of another architecture is searched in any case.
-        ``options``: as for :func:`sparsmith.tune`.
+        ``training``: the layer is a :class:`TrainableSparseLinear` with the values of ``linear``, tuned for the three products
+        of a step; ``tokens`` are then those of a batch. ``options``: as for :func:`sparsmith.tune`, such as
+        ``dtype=torch.bfloat16`` for float32 values under ``torch.autocast``.
 
         Returns ``linear`` itself if it is on a GPU and NVRTC is missing, with one warning. Raises SparsmithError for a
         weight with too few zeros."""
+        from sparsmith.training import TrainableSparseLinear
         from sparsmith.tuning import tune_layer
 
-        tuned = tune_layer(linear, tokens=tokens, search=search, **options)
-        return linear if tuned is None else cls.from_tuned(*tuned, linear.bias, parameter_of(linear).device)
+        tuned = tune_layer(linear, tokens=tokens, search=search, training=training, **options)
+        if tuned is None:
+            return linear
+        if not training:
+            return SparseLinear.from_tuned(*tuned, linear.bias, parameter_of(linear).device)
+        file, name = tuned
+        layer = TrainableSparseLinear(dense_of(linear), linear.bias, file.pattern(name))
+        layer.values.requires_grad_(parameter_of(linear).requires_grad)
+        layer.attach(file, name)
+        return layer.train(linear.training)
 
     @property
     def weight(self) -> torch.Tensor:
         """A tensor with the shape, type and device of the dense weight, for code that looks at these. Computing with it
         is an error: :meth:`to_dense` makes the weight."""
-        return _like_weight(self._like, self.tuned.shape)
+        return self._weight_like(self.tuned.shape)
+
+    def _weight_like(self, shape: tuple[int, int]) -> torch.Tensor:
+        return _like_weight(self._like, shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.product(x)

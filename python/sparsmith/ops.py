@@ -1,6 +1,6 @@
 """The operators of sparsmith in PyTorch.
 
-``torch.ops.sparsmith.linear(x, packed, bias, plan, residual=None)`` computes
+``torch.ops.sparsmith.linear(x, packed, bias, plan, residual=None, values=None)`` computes
 ``activation(x @ W.T + bias) + residual`` with the kernels of a tuned weight. ``x``: [..., in_features], ``packed``:
 the packed bytes of the weight (uint8), ``bias``: [out_features] or None, ``residual``: [..., out_features] or None,
 ``plan``: :attr:`sparsmith.TunedWeight.plan`. A gated weight gives [..., out_features / 2]: the activations of the first
@@ -10,6 +10,12 @@ stream have ended (programmatic dependent launch): write it by copies alone, as 
 kernels on the current stream; a CUDA graph may capture it. On the CPU a slow, exact version runs.
 
 ``torch.ops.sparsmith.to_dense(packed, plan)`` is the dense weight, on the CPU.
+
+Plans of a file that is loaded for training take ``values``, [nnz] in the order of rows and columns, float32 or of the
+weight's type: the weight has these values, whatever ``packed`` held. On a GPU they are written into the packing that the
+call reads, on the current stream, in front of the product: also in a captured graph, and without a change that PyTorch
+sees. So ``packed`` is scratch memory of such a layer. ``linear_transposed(dy, packed, plan, values=None)`` is ``dy @ W``, the
+gradient of x. ``sampled(x, dy, packed, plan)`` is the gradient of the values: ``dy.T @ x`` at the pattern of W, of x's type.
 """
 
 import torch
@@ -20,17 +26,21 @@ from sparsmith import _library  # noqa: F401  registers the operators
 _shapes: dict[int, tuple[int, int]] = {}
 _outputs: dict[int, int] = {}
 _dtypes: dict[int, torch.dtype] = {}
+_nonzeros: dict[int, int] = {}
 
 linear = torch.ops.sparsmith.linear.default
 linear_out = torch.ops.sparsmith.linear_out.default
+linear_transposed = torch.ops.sparsmith.linear_transposed.default
+sampled = torch.ops.sparsmith.sampled.default
 to_dense = torch.ops.sparsmith.to_dense.default
 
 
-def know(plan: int, shape: tuple[int, int], out_features: int, dtype: torch.dtype) -> None:
+def know(plan: int, shape: tuple[int, int], out_features: int, dtype: torch.dtype, nnz: int) -> None:
     """Tells the shape functions of the operators about a plan."""
     _shapes[plan] = shape
     _outputs[plan] = out_features
     _dtypes[plan] = dtype
+    _nonzeros[plan] = nnz
 
 
 def known(plan: int) -> bool:
@@ -45,7 +55,7 @@ def _shape(plan: int) -> tuple[int, int]:
 
 
 @torch.library.register_fake("sparsmith::linear")
-def _(x, packed, bias, plan, residual=None):
+def _(x, packed, bias, plan, residual=None, values=None):
     _, cols = _shape(plan)
     torch._check(x.shape[-1] == cols, lambda: f"sparsmith: the last dimension of x is {x.shape[-1]}, not {cols}")
     return x.new_empty((*x.shape[:-1], _outputs[plan]))
@@ -54,6 +64,19 @@ def _(x, packed, bias, plan, residual=None):
 @torch.library.register_fake("sparsmith::linear_out")
 def _(x, packed, bias, plan, residual, out):
     _shape(plan)
+
+
+@torch.library.register_fake("sparsmith::linear_transposed")
+def _(dy, packed, plan, values=None):
+    rows, cols = _shape(plan)
+    torch._check(dy.shape[-1] == rows, lambda: f"sparsmith: the last dimension of dy is {dy.shape[-1]}, not {rows}")
+    return dy.new_empty((*dy.shape[:-1], cols))
+
+
+@torch.library.register_fake("sparsmith::sampled")
+def _(x, dy, packed, plan):
+    _shape(plan)
+    return x.new_empty(_nonzeros[plan])
 
 
 @torch.library.register_fake("sparsmith::to_dense")
@@ -91,3 +114,27 @@ class Linear(torch.autograd.Function):
         grad_x = grad @ dense_weight(packed, context.plan, context.has_bias, True) if needs_x else None
         grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0) if context.has_bias and needs_bias else None
         return grad_x, None, grad_bias, None
+
+
+class TrainedLinear(torch.autograd.Function):
+    """``linear`` with gradients of x, values and bias."""
+
+    @staticmethod
+    def forward(x, values, packed, bias, plan):
+        return linear(x, packed, bias, plan, None, values)
+
+    @staticmethod
+    def setup_context(context, inputs, output):
+        x, values, packed, bias, context.plan = inputs
+        needs_x, needs_values, _, needs_bias, _ = context.needs_input_grad
+        context.save_for_backward(x if needs_values else None, values if needs_x else None, packed)
+        context.has_bias = bias is not None and needs_bias
+        context.values_type = values.dtype
+
+    @staticmethod
+    def backward(context, grad):
+        x, values, packed = context.saved_tensors
+        grad_x = None if values is None else linear_transposed(grad, packed, context.plan, values)
+        grad_values = None if x is None else sampled(x, grad, packed, context.plan).to(context.values_type)
+        grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0) if context.has_bias else None
+        return grad_x, grad_values, None, grad_bias, None

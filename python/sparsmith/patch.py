@@ -15,6 +15,7 @@ from torch import nn
 from sparsmith import fusion, tuning
 from sparsmith._library import SparsmithError
 from sparsmith.layers import (
+    dense_of,
     is_conv1d,
     is_linear,
     linear_layers,
@@ -23,8 +24,10 @@ from sparsmith.layers import (
     parameter_of,
     replace_module,
     shape_of,
+    trains,
 )
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
+from sparsmith.training import TrainableSparseLinear, training_bytes, untrainable
 from sparsmith.tuned_file import TunedFile, TunedWeight, load, missing_kernels, warn_dense
 
 FilterFn = Callable[[nn.Module, str], bool]
@@ -38,7 +41,7 @@ class LayerReport:
     shape: tuple[int, int]  # [out_features, in_features]
     sparsity: float | None  # share of zeros; None where it was not looked at
     dense_bytes: int
-    bytes: int  # of the weight after patching
+    bytes: int  # of the weight after patching; both in training with Adam if the model is to train
     reason: str  # for a layer that stays dense; else empty
     tuned: TunedWeight | None  # None: not in the tuned file
 
@@ -50,8 +53,10 @@ class LayerReport:
 
     @property
     def gains(self) -> dict[int, float]:
-        """Dense time over time by number of tokens, as far as known."""
-        return {choice.tokens: choice.gain for choice in self.tuned.choices if choice.gain} if self.tuned else {}
+        """Dense time over time by number of tokens, as far as known; of the three products of a step if the model is to
+        train."""
+        steps = {choice.tokens: self.tuned.step_us(choice.tokens) for choice in self.tuned.choices} if self.tuned else {}
+        return {tokens: step[1] / step[0] for tokens, step in steps.items() if step}
 
     @property
     def patched(self) -> bool:
@@ -78,6 +83,7 @@ class PatchReport:
     layers: list[LayerReport]
     dry_run: bool
     tuned_file: str  # empty: none was made, as NVRTC is missing
+    training: bool = False  # bytes and times are those of training
 
     @property
     def patched(self) -> list[LayerReport]:
@@ -96,15 +102,23 @@ class PatchReport:
     def gain(self, tokens: int) -> float | None:
         """Time of the patched layers when they were dense, over their time now, at a tuned number of tokens; None where
         it is not known."""
-        known = [choice for layer in self.patched for choice in layer.tuned.choices
-                 if choice.tokens == tokens and choice.gain]
-        return sum(choice.dense_us for choice in known) / sum(choice.median_us for choice in known) if known else None
+        step = self.step_us(tokens)
+        return step[1] / step[0] if step else None
+
+    def step_us(self, tokens: int) -> tuple[float, float] | None:
+        """Times in us of the patched layers at a tuned number of tokens, now and when they were dense; of the three products
+        of a step if the model is to train. Layers whose times are not known are left out; None if that are all."""
+        steps = [layer.tuned.step_us(tokens) for layer in self.patched if tokens in layer.gains]
+        return (sum(step[0] for step in steps), sum(step[1] for step in steps)) if steps else None
 
     def __str__(self) -> str:
         lines = [str(layer) for layer in self.layers]
         verb = "would become" if self.dry_run else "became"
         lines.append(f"{len(self.patched)} of {len(self.layers)} linear layers {verb} sparse; "
-                     f"{_bytes(self.dense_bytes)} -> {_bytes(self.bytes)}")
+                     f"{_bytes(self.dense_bytes)} -> {_bytes(self.bytes)}" + " in training with Adam" * self.training)
+        for tokens in dict.fromkeys(tokens for layer in self.patched * self.training for tokens in layer.gains):
+            own, dense = self.step_us(tokens)
+            lines.append(f"{tokens} tokens: the products of a training step take {own:,.0f} us, dense {dense:,.0f} us")
         return "\n".join(lines)
 
 
@@ -127,14 +141,15 @@ def _selected(name: str, module: nn.Module, include: str | Iterable[str] | None,
     return filter_fn is None or filter_fn(module, name)
 
 
-def _report(name: str, modules: list[nn.Module], tuned: TunedWeight | None, reason: str) -> LayerReport:
+def _report(name: str, modules: list[nn.Module], tuned: TunedWeight | None, reason: str, training: bool) -> LayerReport:
     rows, cols = sum(shape_of(module)[0] for module in modules), shape_of(modules[0])[1]
-    size = sum(parameter_of(module).numel() * parameter_of(module).element_size() for module in modules)
-    return LayerReport(name, (rows, cols), tuned.sparsity if tuned else None, size,
-                       size if reason else tuned.packed_bytes, reason, tuned)
+    dtype = parameter_of(modules[0]).dtype
+    size = rows * cols * dtype.itemsize
+    own, dense = training_bytes(tuned, dtype) if training and tuned else (tuned.packed_bytes if tuned else size, size)
+    return LayerReport(name, (rows, cols), tuned.sparsity if tuned else None, dense, dense if reason else own, reason, tuned)
 
 
-def _misfit(tuned: TunedWeight, modules: list[nn.Module], activation: str) -> str:
+def _misfit(tuned: TunedWeight, modules: list[nn.Module], activation: str, training: bool) -> str:
     """Why a tuned weight cannot take the place of the modules; empty if it can. ``activation``: that may be in kernels."""
     rows = 0
     for module in modules:
@@ -142,7 +157,7 @@ def _misfit(tuned: TunedWeight, modules: list[nn.Module], activation: str) -> st
         rows += out_features
         if in_features != tuned.shape[1]:
             return f"the tuned weight has {tuned.shape[1]} input features, the layer {in_features}"
-        if dtype != tuned.dtype:
+        if dtype != tuned.dtype and not (training and dtype == torch.float32):
             return f"the tuned weight is {tuned.dtype}, the layer {dtype}"
         if tuned.bias and module.bias is None:
             return "it was tuned with a bias, and the layer has none"
@@ -179,21 +194,51 @@ def resolver(model: nn.Module, layers: Container[str]) -> Callable[[str], str]:
 def install(model: nn.Module, names: list[str], tuned: TunedWeight, packed: torch.Tensor) -> None:
     """Puts a tuned weight in the place of the layers ``names``, with their biases, wherever the model has them."""
     modules = [model.get_submodule(name) for name in names]
-    places = names_of(model)
     if tuned.members:
         group = SparseGroup(tuned, packed, _group_bias(modules))
         group.train(modules[0].training)
         made = [SparseGroupMember(group, index) for index in range(len(names))]
     else:
         made = [SparseLinear(tuned, packed, modules[0].bias)]
+    _put(model, modules, made)
+    if tuned.fused:
+        fusion.fuse(model, names[0], tuned)
+
+
+def _put(model: nn.Module, modules: list[nn.Module], made: list[nn.Module]) -> None:
+    """Puts sparse layers in the places of dense ones."""
+    places = names_of(model)
     for dense, sparse in zip(modules, made, strict=True):
         sparse.training = dense.training
         sparse.was_conv1d = getattr(dense, "was_conv1d", is_conv1d(dense))
         sparse.weight_required_grad = is_linear(dense) and parameter_of(dense).requires_grad
         for place in places[dense]:
             replace_module(model, place, sparse)
-    if tuned.fused:
-        fusion.fuse(model, names[0], tuned)
+
+
+def _trainable(module: nn.Module, file: TunedFile, name: str) -> TrainableSparseLinear:
+    """A layer that trains, with the kernels of a tuned weight: ``module`` itself if it is one."""
+    if trains(module):
+        layer = module
+    else:
+        layer = TrainableSparseLinear(dense_of(module), module.bias, file.pattern(name))
+        layer.values.requires_grad_(parameter_of(module).requires_grad)
+    layer.attach(file, name)
+    return layer
+
+
+def _refuse_constant(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, (SparseLinear, SparseGroupMember)) and not trains(module):
+            raise SparsmithError(f"{name} is a {type(module).__name__}, whose weight is constant: unpatch_model(model) makes it "
+                                 "dense, and then it can train")
+
+
+def _ignore_in_ddp(model: nn.Module) -> None:
+    """DistributedDataParallel leaves the buffers of layers that train alone: each process has them, and they are constant."""
+    ignored = {f"{name}.{key}" for name, module in model.named_modules() if trains(module) for key in module._buffers}
+    if ignored:
+        model._ddp_params_and_buffers_to_ignore = sorted({*getattr(model, "_ddp_params_and_buffers_to_ignore", ()), *ignored})
 
 
 def _follow_saves(model: nn.Module) -> None:
@@ -209,12 +254,16 @@ def _follow_saves(model: nn.Module) -> None:
 
 def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
                 include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
-                filter_fn: FilterFn | None = None, dry_run: bool = False, trusted: bool = False) -> PatchReport:
+                filter_fn: FilterFn | None = None, dry_run: bool = False, trusted: bool = False,
+                training: bool = False) -> PatchReport:
     """Replaces the linear layers of ``model`` that have a faster weight in the tuned file, in place.
 
     ``include``, ``exclude``: regular expressions, searched for in the layers' names. ``filter_fn(module, name)``: False
     keeps a layer. ``dry_run``: reports only. ``trusted``: as for :func:`sparsmith.load`. The weights of the file must be
     those of the model: only shapes and types are compared.
+
+    ``training``: layers become :class:`TrainableSparseLinear`, with the model's values in the patterns of the file, which
+    was tuned with ``training=True``. The model is unchanged if a nonzero lies outside, which is an error.
 
     A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
     model's class is known to call them with one input (``sparsmith.fusion``). Dense stay: layers that the file keeps
@@ -227,12 +276,15 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
 
     Raises SparsmithError if the file has no weight of the model; re.error for a bad regular expression.
     """
-    file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted)
-    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), dry_run, {})
+    file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted, training=training)
+    if training and not file.training:
+        raise SparsmithError(f"{file.path} was loaded for constant weights: load it with training=True")
+    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), dry_run, {},
+                  training)
 
 
 def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn.Module], bool], dry_run: bool,
-           skipped: Mapping[str, str]) -> PatchReport:
+           skipped: Mapping[str, str], training: bool) -> PatchReport:
     """``file``: None if none was made. ``skipped``: why layers are not in the file."""
     layers = linear_layers(model)
     if "" in layers:
@@ -242,8 +294,13 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
     first_names = {name: names[0] for names in places.values() for name in names}
     resolve = resolver(model, first_names)
     groups = {tuple(members): name for name, members in fusion.shared_inputs(model, layers).items()}
-    activations = fusion.fused_activations(model, {*layers, *groups.values()})
-    reports, taken = [], set()
+    activations = {} if training else fusion.fused_activations(model, {*layers, *groups.values()})
+    reports, taken, made = [], set(), []
+    if training:
+        _refuse_constant(model)
+        for weight in file.weights.values() if file else ():
+            if unfit := untrainable(weight):
+                raise SparsmithError(f"{file.path}: {unfit}")
 
     def reason_to_keep(names: list[str]) -> str:
         if not all(selected(name, layers[name]) for name in names):
@@ -254,13 +311,20 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
     def take(label: str, weight: TunedWeight, names: list[str]) -> None:
         modules = [layers[name] for name in names]
         taken.update(names)
-        reason = reason_to_keep(names) or _misfit(weight, modules, activations.get(label, ""))
+        reason = reason_to_keep(names) or _misfit(weight, modules, activations.get(label, ""), training)
         if not reason and weight.dense:
             reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
+            reason += "; its zeros would train" * training
         device = parameter_of(modules[0]).device
         reason = reason or missing_kernels(file, device)
-        reports.append(_report(label, modules, weight, reason))
+        reports.append(_report(label, modules, weight, reason, training))
         if reason or dry_run:
+            return
+        if training:
+            try:
+                made.append((modules, [_trainable(modules[0], file, weight.name)]))
+            except SparsmithError as error:
+                raise SparsmithError(f"{label}: {error}") from None
             return
         install(model, names, weight, file.packed(weight.name).to("cpu" if device.type == "meta" else device))
 
@@ -276,19 +340,23 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
         else:
             taken.update(names)
             reports += [_report(name, [layers[name]], None, f"in the group {weight.name}, and {type(model).__name__} is not "
-                                "known to call its layers with one input") for name in names]
+                                "known to call its layers with one input", training) for name in names]
     for name, module in layers.items():
         if name not in taken:
             reason = reason_to_keep([name]) or skipped.get(name) or "not in the tuned file"
-            reports.append(_report(name, [module], None, reason))
+            reports.append(_report(name, [module], None, reason, training))
     if file and not taken and not any(isinstance(module, (SparseLinear, SparseGroupMember)) for module in places):
         raise SparsmithError(f"{file.path} has no weight of this model: it has {_some(file.weights)}; the model's layers are "
                              f"{_some(layers) or 'not linear'}")
     order = {name: index for index, name in enumerate(layers)}
     reports.sort(key=lambda report: order[report.layers[0]])
-    if not dry_run:
+    for modules, layer in made:
+        _put(model, modules, layer)
+    if training:
+        _ignore_in_ddp(model)
+    elif not dry_run:
         _follow_saves(model)
-    return PatchReport(reports, dry_run, file.path if file else "")
+    return PatchReport(reports, dry_run, file.path if file else "", training)
 
 
 def _some(names: Collection[str]) -> str:
@@ -309,7 +377,8 @@ def unpatch_model(model: nn.Module) -> int:
             weight = weight.t()
         else:
             dense = nn.Linear(module.in_features, module.out_features, bias=bias is not None, device="meta")
-        dense.weight = nn.Parameter(weight.contiguous(), requires_grad=getattr(module, "weight_required_grad", False))
+        wanted = module.values.requires_grad if trains(module) else getattr(module, "weight_required_grad", False)
+        dense.weight = nn.Parameter(weight.contiguous(), requires_grad=wanted)
         if bias is not None:
             dense.bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
         dense.train(module.training)
@@ -322,7 +391,7 @@ def unpatch_model(model: nn.Module) -> int:
 def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: str | None = None,
              include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
              filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, fuse: bool | None = None,
-             progress: bool = True, **options) -> PatchReport:
+             training: bool = False, dtype: torch.dtype | None = None, progress: bool = True, **options) -> PatchReport:
     """Tunes the linear layers of a pruned model for its GPU, and replaces them where that is faster.
 
     ``tokens``: numbers of tokens per call, such as the batch sizes of decoding. ``memory``: the bound on the bytes of
@@ -333,6 +402,11 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     default unless the model is in training mode. Where a gradient is wanted, such layers compute densely, and slowly.
     ``options``: as for :func:`sparsmith.tune`.
 
+    ``training``: layers become :class:`TrainableSparseLinear`, tuned for the three products of a training step; give the
+    tokens of a batch. ``dtype``: of their kernels, such as ``torch.bfloat16`` where a float32 model trains under
+    ``torch.autocast``; default: the type of each layer. The report has the time of a step's products and the bytes of
+    training. Layers that stay dense train without a mask.
+
     On a GPU without NVRTC, all layers stay dense, with one warning.
 
     Raises SparsmithError if no layer has enough zeros, or if tuning fails.
@@ -340,11 +414,15 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     owners = other_owners(model)
     layers = {name: module for name, module in linear_layers(model).items()
               if _selected(name, module, include, exclude, filter_fn) and id(parameter_of(module)) not in owners}
-    shared = fusion.shared_inputs(model, layers)
+    if training:
+        _refuse_constant(model)
+    if training and fuse:
+        raise ValueError("fuse=True puts activations into kernels, which have no gradient then: training needs fuse=False")
+    shared = {} if training else fusion.shared_inputs(model, layers)
     groups = [f"{name}:{','.join(member + '.weight' for member in members)}" for name, members in shared.items()]
     grouped = {member: name for name, members in shared.items() for member in members}
     parts = {grouped.get(name, name): ["bias"] for name, layer in layers.items() if layer.bias is not None}
-    if fuse or (fuse is None and not model.training):
+    if fuse or (fuse is None and not model.training and not training):
         for name, activation in fusion.fused_activations(model, {*layers, *shared}).items():
             parts.setdefault(name, []).append(activation)
     epilogues = [f"{_quoted(name if name in shared else name + '.weight')}={'+'.join(part)}"
@@ -358,15 +436,16 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
                  *(word for text in epilogues for word in ("--epilogue", text))]
     try:
         report = tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
-                             arguments=arguments, **options)
+                             arguments=arguments, training=training, dtype=dtype, **options)
     except tuning.CompilerMissing as error:
         warn_dense(str(error))
         file, skipped = None, dict.fromkeys(layers, str(error))
     else:
-        file = load(path, trusted=True)
+        file = load(path, trusted=True, training=training)
         skipped = {name.removesuffix(".weight"): skip["reason"] for skip in report["skipped"]
                    for name in shared.get(skip["name"], [skip["name"]])}
-    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), False, skipped)
+    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), False, skipped,
+                  training)
 
 
 def _quoted(name: str) -> str:

@@ -67,8 +67,18 @@ class TunedWeight:
     residual: bool  # the kernels add a residual
     gated: bool  # the kernels multiply the activations of the first half of the rows by the second half
     members: tuple[Member, ...]
-    choices: tuple[Choice, ...]
+    operators: dict[str, tuple[Choice, ...]]  # "spmm", and of a file loaded for training "spmm_transposed" and "sddmm"
     file: str
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Of the product with x."""
+        return self.operators["spmm"]
+
+    @property
+    def trains(self) -> bool:
+        """It has the gradients of x and of the weight, too."""
+        return {"spmm_transposed", "sddmm"} <= set(self.operators)
 
     @property
     def out_features(self) -> int:
@@ -87,17 +97,30 @@ class TunedWeight:
 
     @property
     def dense(self) -> bool:
-        """No choice is faster than the dense layer within the memory bound."""
-        return all(choice.dense for choice in self.choices)
+        """No product with the weight is faster than the dense one within the memory bound."""
+        return all(choice.dense for operator, choices in self.operators.items() if operator != "sddmm" for choice in choices)
 
-    def choice_for(self, tokens: int) -> Choice:
+    def choice_for(self, tokens: int, operator: str = "spmm") -> Choice:
         """The choice for a number of tokens; above the largest tuned number, the last one."""
-        return next((choice for choice in self.choices if tokens <= choice.tokens), self.choices[-1])
+        choices = self.operators[operator]
+        return next((choice for choice in choices if tokens <= choice.tokens), choices[-1])
+
+    def step_us(self, tokens: int) -> tuple[float, float] | None:
+        """Times of all operators together, and of the dense ones; None where a time is not known."""
+        chosen = [self.choice_for(tokens, operator) for operator in self.operators]
+        if any(choice.gain is None for choice in chosen):
+            return None
+        return sum(choice.median_us for choice in chosen), sum(choice.dense_us for choice in chosen)
 
     def choices_text(self) -> str:
-        """"1: slots, 8: panel (predicted)": numbers of tokens, and the kernels up to them."""
-        return ", ".join(f"{choice.tokens}: {choice.family}{'' if choice.measured else ' (predicted)'}"
-                         for choice in self.choices)
+        """"1: slots, 8: panel (predicted)": numbers of tokens, and the kernels up to them; where the weight trains, those of
+        the product, of the gradient of x and of the gradient of the weight."""
+        def text(tokens: int) -> str:
+            chosen = [self.choice_for(tokens, operator) for operator in self.operators]
+            return "/".join(choice.family for choice in chosen) \
+                + ("" if all(choice.measured for choice in chosen) else " (predicted)")
+
+        return ", ".join(f"{choice.tokens}: {text(choice.tokens)}" for choice in self.choices)
 
 
 class TunedFile:
@@ -105,12 +128,13 @@ class TunedFile:
 
     ``weights``: the weights by name, in the order of the file. ``device_name``: the GPU that it is tuned for; empty for
     predictions. ``architectures``: those that it has kernels for, such as "sm_90"; none if it was tuned without NVRTC.
-    ``path``: absolute. Raises KeyError for a weight that the file does not have.
+    ``path``: absolute. ``training``: as it was loaded. Raises KeyError for a weight that the file does not have.
     """
 
-    def __init__(self, path: str | os.PathLike, trusted: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike, trusted: bool = False, training: bool = False) -> None:
         self.path = os.path.abspath(os.fspath(path))
-        self._file = OpenFile(self.path, trusted)
+        self.training = training
+        self._file = OpenFile(self.path, trusted, training)
         described = self._file.description
         self.device_name: str = described["device_name"]
         self.architectures = tuple(described["architectures"])
@@ -125,7 +149,8 @@ class TunedFile:
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),
-                choices=tuple(Choice(**choice) for choice in weight["choices"]),
+                operators={operator: tuple(Choice(**choice) for choice in choices)
+                           for operator, choices in weight["choices"].items()},
                 file=self.path,
             )
 
@@ -141,6 +166,10 @@ class TunedFile:
     def packed(self, name: str) -> torch.Tensor:
         """The packed bytes of a weight: a uint8 tensor on the CPU, of ``packed_bytes`` elements."""
         return self._file.packed(self._index[self[name].name])
+
+    def pattern(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """Row offsets (int64, rows + 1) and column indices (int32, nnz) of a weight, on the CPU."""
+        return self._file.pattern(self._index[self[name].name])
 
     def runs_on(self, device: torch.device | str) -> bool:
         """Whether the file has kernels for a device. The CPU needs none."""
@@ -179,16 +208,17 @@ def warn_dense(reason: str) -> None:
 _loading = threading.Lock()
 
 
-def load(path: str | os.PathLike, *, trusted: bool = False) -> TunedFile:
+def load(path: str | os.PathLike, *, trusted: bool = False, training: bool = False) -> TunedFile:
     """Checks a tuned file and registers its plans, so that layers of the file can run in this process.
 
     ``trusted``: you made the file yourself. Hashes and plans are always checked; the contents of packed arrays are then
-    taken as they are, which is faster.
+    taken as they are, which is faster. ``training``: for :class:`TrainableSparseLinear`. The packed bytes then hold the
+    packings of all operators, and 4 bytes for each value of a packing that say where new values go.
 
     Raises :class:`SparsmithError` for a missing, damaged or unfit file.
     """
     with _loading:
-        return TunedFile(path, trusted)
+        return TunedFile(path, trusted, training)
 
 
 __all__ = ["Choice", "Member", "SparsmithError", "TunedFile", "TunedWeight", "load"]

@@ -17,11 +17,17 @@ from torch import nn
 
 from sparsmith import _library
 from sparsmith._library import SparsmithError
-from sparsmith.layers import dense_of, linear_layers, parameter_of
+from sparsmith.layers import dense_of, linear_layers, parameter_of, trains
 from sparsmith.tuned_file import TunedFile, load, missing_kernels, warn_dense
 
 _NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
+
+_COMMAND_TYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+
+# Options of the command for the products of a training step. Packings of the weight and of its transpose share the memory.
+_TRAINING = ("--operator", "spmm,spmm_transposed,sddmm")
+_TRAINING_MEMORY = "2x"
 
 _NO_DEVICE = 4  # the command's exit code where there is no GPU, or no NVRTC for it
 
@@ -113,8 +119,8 @@ def _reason(text: str) -> str:
 def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tokens: Iterable[int] = (1, 8, 32),
          memory: str | None = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
          groups: Iterable[str] = (), device: str | None = None, budget: str | None = None,
-         min_sparsity: float | None = None, layers: Mapping[str, nn.Module] | None = None,
-         arguments: Iterable[str] = (), progress: bool = True) -> dict:
+         min_sparsity: float | None = None, training: bool = False, dtype: torch.dtype | None = None,
+         layers: Mapping[str, nn.Module] | None = None, arguments: Iterable[str] = (), progress: bool = True) -> dict:
     """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
 
     ``model``: a module, or a file or Hugging Face folder. ``tokens``: numbers of tokens per call to tune for, ascending.
@@ -123,15 +129,22 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     ``include``, ``exclude``: shell patterns of weight names. ``groups``: weights with one input, as the option
     ``--group``. ``device``: "cuda:0"; "emulator" for predictions that are verified on the CPU; "none" for predictions
     that are not verified; default: the first of these that works. ``budget``: a limit of the time, such as "10m".
-    ``min_sparsity``: skip weights with a smaller share of zeros. ``layers``: the layers of the module to tune, by name;
+    ``min_sparsity``: skip weights with a smaller share of zeros. ``training``: for the three products of a training step: the
+    layer's, the gradient of x and the gradient of the weight; ``memory`` is "2x" by default, for the packings of all three.
+    ``dtype``: of the kernels; default: that of each weight. ``layers``: the layers of the module to tune, by name;
     default: all linear ones. ``arguments``: further arguments of the command.
 
     Returns what the command reports (``docs/reference/json.md``). Choices come from the cache where it has them.
     Raises SparsmithError if the command fails, with its reason.
     """
     command = ["--output", os.fspath(output), "--tokens", ",".join(str(number) for number in tokens)]
+    if training:
+        command += _TRAINING
+        memory = _TRAINING_MEMORY if memory is None else memory
+    if dtype is not None and dtype not in _COMMAND_TYPES:
+        raise SparsmithError(f"kernels compute in float32, float16 or bfloat16, not {dtype}")
     for option, value in [("--memory", memory), ("--device", device), ("--budget", budget),
-                          ("--min-sparsity", min_sparsity)]:
+                          ("--min-sparsity", min_sparsity), ("--dtype", _COMMAND_TYPES.get(dtype))]:
         if value is not None:
             command += [option, str(value)]
     for option, values in [("--include", include), ("--exclude", exclude), ("--group", groups)]:
@@ -141,15 +154,25 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     if not isinstance(model, nn.Module):
         return _run(["tune", os.fspath(model), *command], progress)
     given = linear_layers(model) if layers is None else layers
-    chosen = {name: layer for name, layer in given.items() if layer.weight.dtype in _NAMES}
+    chosen = {name: layer for name, layer in given.items() if parameter_of(layer).dtype in _NAMES}
     if not chosen:
-        others = sorted({str(layer.weight.dtype) for layer in given.values()})
+        others = sorted({str(parameter_of(layer).dtype) for layer in given.values()})
         raise SparsmithError("the model has no linear layer to tune"
                              + (f": sparsmith tunes float32, float16 and bfloat16, not {', '.join(others)}" if others else ""))
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen))
         return _run(["tune", str(path), *command], progress)
+
+
+def _with_pattern(layer: nn.Module) -> torch.Tensor:
+    """The dense weight, with tiny numbers in place of the zeros of the pattern of a layer that trains."""
+    weight = dense_of(layer)
+    if trains(layer):
+        tiny = torch.finfo(weight.dtype).tiny
+        values = layer.values.detach()
+        weight.view(-1)[layer.positions().to(weight.device)] = values.where(values != 0, tiny)
+    return weight
 
 
 class _DenseWeights(Mapping):
@@ -159,7 +182,7 @@ class _DenseWeights(Mapping):
         self._layers = layers
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        return dense_of(self._layers[name])
+        return _with_pattern(self._layers[name])
 
     def __iter__(self):
         return iter(self._layers)
@@ -175,7 +198,7 @@ def device_option(layers: Iterable[nn.Module]) -> str | None:
 
 
 def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], search: bool, candidates: int = 4,
-               arguments: Iterable[str] = (), **options) -> tuple[TunedFile, str] | None:
+               arguments: Iterable[str] = (), training: bool = False, **options) -> tuple[TunedFile, str] | None:
     """Tunes one layer: the tuned file, which lives as long as the process, and the weight's name. ``search``: with a short
     search of ``candidates``; else as :meth:`sparsmith.SparseLinear.from_linear` predicts. None, after a warning: the GPU
     has no kernels, as NVRTC is missing."""
@@ -196,9 +219,9 @@ def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], search: bool, candi
     os.unlink(output)
     try:
         tune(nn.ModuleDict({"layer": layer}), output, tokens=tokens, layers={"layer": layer}, progress=False,
-             arguments=arguments, **options)
+             arguments=arguments, training=training, **options)
     except CompilerMissing as error:
         warn_dense(str(error))
         return None
-    file, name = load(output, trusted=True), "layer.weight"
+    file, name = load(output, trusted=True, training=training or trains(layer)), "layer.weight"
     return None if not file[name].dense and missing_kernels(file, device) else (file, name)

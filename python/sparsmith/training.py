@@ -1,0 +1,239 @@
+"""Linear layers with sparse weights that train."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import nn
+
+from sparsmith import ops
+from sparsmith._library import SparsmithError
+from sparsmith.linear import SparseLinear
+from sparsmith.tuned_file import TunedFile, TunedWeight, load
+
+Pattern = tuple[torch.Tensor, torch.Tensor]  # row offsets and column indices
+
+
+def pattern_of(mask: torch.Tensor) -> Pattern:
+    """The pattern of a mask [rows, cols]."""
+    offsets = nn.functional.pad(mask.sum(1).cumsum(0), (1, 0))
+    return offsets.cpu(), mask.nonzero()[:, 1].to(torch.int32).cpu()
+
+
+def _entangled(tuned: TunedWeight) -> bool:
+    return bool(tuned.fused or tuned.residual or tuned.members)
+
+
+def untrainable(tuned: TunedWeight) -> str:
+    """Why layers of a tuned weight cannot train; empty if they can."""
+    if _entangled(tuned):
+        return f"{tuned.name} was tuned as a group, or with an activation or residual in its kernels, and has no gradients of " \
+               "these: tune it alone, with no epilogue but bias"
+    if not tuned.trains:
+        return f"{tuned.name} was tuned for {', '.join(tuned.operators)} alone: tune with training=True, or with `sparsmith " \
+               "tune --operator spmm,spmm_transposed,sddmm`, and load the file with training=True"
+    return ""
+
+
+def training_bytes(tuned: TunedWeight, dtype: torch.dtype) -> tuple[int, int]:
+    """Bytes of memory of a weight in training with Adam, with values of a type: those of the tuned weight, and those of a
+    dense one with a mask. Both have values, their gradient and two moments; the tuned weight has its packed bytes besides,
+    the dense one a byte of mask an element, and a copy in the type of the kernels if that differs."""
+    elements = tuned.shape[0] * tuned.shape[1]
+    copy = 0 if tuned.dtype == dtype else tuned.dtype.itemsize
+    return tuned.packed_bytes + 4 * dtype.itemsize * tuned.nnz, elements * (4 * dtype.itemsize + 1 + copy)
+
+
+class TrainableSparseLinear(SparseLinear):
+    """``nn.Linear`` with a sparse weight that trains: ``y = x @ W.T + bias``.
+
+    ``values``: a parameter [nnz], the elements of W in its pattern, row by row, ascending columns. Optimizers, DDP, clipping
+    and weight decay take it as any other parameter. The pattern never changes: elements outside of it stay 0, elements of
+    value 0 stay in it. ``row_offsets`` and ``column_indices`` hold the pattern, on the CPU.
+
+    x: [..., in_features], y: [..., out_features], of the type of the kernels, ``dtype``. ``values`` and ``bias`` have this
+    type, or are float32 while the kernels compute in float16 or bfloat16, as under ``torch.autocast``. Gradients have the
+    types of the parameters. The product, the gradient of x and the gradient of the values each run in tuned kernels. Before
+    each product, kernels copy ``values`` into the packed weight: changes of any origin count, also in a captured CUDA graph.
+
+    A layer without tuned kernels computes densely, with the same results: one that was not tuned, one whose values are
+    float64, and a pickled one whose tuned file is gone. ``state_dict`` has ``values``, ``bias`` and the pattern; loading compares the pattern, and takes a dense
+    ``weight`` as well, if its nonzeros lie in the pattern. Make the layer with :meth:`SparseLinear.from_linear`,
+    :func:`sparsmith.optimize` or :func:`sparsmith.patch_model`, each with ``training=True``.
+
+    ``weight``: [out_features, in_features], on any device. ``pattern``: row offsets and column indices; by default the
+    nonzeros of ``weight``. Raises SparsmithError if ``weight`` has nonzeros outside of the pattern.
+
+    Example:
+        >>> import torch
+        >>> from sparsmith import TrainableSparseLinear
+        >>> layer = TrainableSparseLinear(torch.tensor([[0.0, 2.0], [3.0, 0.0]]))
+        >>> layer(torch.ones(1, 2)).sum().backward()
+        >>> layer.values.grad
+        tensor([1., 1.])
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None, pattern: Pattern | None = None) -> None:
+        nn.Module.__init__(self)
+        weight = weight.detach()
+        self.out_features, self.in_features = weight.shape
+        offsets, columns = pattern_of(weight != 0) if pattern is None else pattern
+        # The least integers that PyTorch has for these numbers.
+        self.row_offsets = offsets.to(torch.int32 if columns.numel() < 2**31 else torch.int64)
+        self.column_indices = columns.to(torch.int16 if self.in_features <= 2**15 else torch.int32)
+        values, outside = self._gather(weight)
+        if outside:
+            raise SparsmithError(self._outside(outside))
+        self.values = nn.Parameter(values)
+        self.bias = None
+        if bias is not None:
+            self.bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
+        self.tuned: TunedWeight | None = None
+        self.plan = 0
+        self.register_buffer("packed", None, persistent=False)
+        self.register_buffer("_positions", None, persistent=False)  # of the values in the dense weight
+        self.register_buffer("_like", torch.full((), float("nan"), dtype=weight.dtype, device=weight.device),
+                             persistent=False)
+
+    @classmethod
+    def from_tuned(cls, file: TunedFile, name: str, bias: torch.Tensor | None = None,
+                   device: torch.device | str | None = None) -> TrainableSparseLinear:
+        """The layer of a weight of a tuned file, with the values that the file has. Raises KeyError for a weight that the
+        file does not have; SparsmithError for one that was not tuned or loaded for training."""
+        layer = cls(ops.to_dense(file.packed(name), file[name].plan).to(device or "cpu"), bias, file.pattern(name))
+        layer.attach(file, name)
+        return layer
+
+    def attach(self, file: TunedFile, name: str) -> None:
+        """Takes the kernels of a weight of a tuned file that was loaded for training, for this layer's pattern. Values stay.
+        Raises KeyError for a weight that the file does not have; SparsmithError for an unfit one."""
+        tuned = file[name]
+        if not file.training:
+            raise SparsmithError(f"{file.path} was loaded for constant weights: load it with training=True")
+        if _entangled(tuned):
+            raise SparsmithError(untrainable(tuned))
+        if tuned.shape != (self.out_features, self.in_features) or not self._has_pattern(file.pattern(name)):
+            raise SparsmithError(f"{name} of {file.path} has another pattern than the layer, [{self.out_features}, "
+                                 f"{self.in_features}] with {self.values.numel()} values: tune this layer")
+        if tuned.bias and self.bias is None:
+            raise SparsmithError(f"{name} of {file.path} was tuned with a bias, and the layer has none")
+        self.tuned, self.plan = tuned, tuned.plan
+        self._know()
+        self.packed = file.packed(name).to(self.values.device)
+        self._positions = None
+
+    def detach(self) -> None:
+        """Gives the kernels back: the layer then computes densely."""
+        self.tuned, self.plan, self.packed = None, 0, None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of x and y: that of the kernels; of the values if there are none."""
+        return self.tuned.dtype if self.tuned else self.values.dtype
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """As of :class:`SparseLinear`."""
+        return self._weight_like((self.out_features, self.in_features))
+
+    def to_dense(self) -> torch.Tensor:
+        """The weight, [out_features, in_features], of the type and on the device of ``values``."""
+        return self._dense().detach()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tuned, values, bias = self.tuned, self.values, self.bias
+        gradient = torch.is_grad_enabled() and (x.requires_grad or values.requires_grad
+                                                or (bias is not None and bias.requires_grad))
+        if tuned is None or values.dtype == torch.float64 or (gradient and not tuned.trains):
+            return nn.functional.linear(x, self._dense(), bias)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(tuned.dtype)
+        elif x.dtype != tuned.dtype:
+            raise SparsmithError(f"{tuned.name}: x is {x.dtype}, and the layer's kernels take {tuned.dtype}: run the model under "
+                                 f"torch.autocast({x.device.type!r}, {tuned.dtype}), or tune for {x.dtype}")
+        fused = bias.to(tuned.dtype) if tuned.bias else None
+        if gradient:
+            y = ops.TrainedLinear.apply(x, values, self.packed, fused, self.plan)
+        else:
+            y = ops.linear(x, self.packed, fused, self.plan, None, values)
+        return y if bias is None or tuned.bias else y + bias.to(y.dtype)
+
+    def _dense(self) -> torch.Tensor:
+        """The dense weight, with a gradient of the values."""
+        if self._positions is None:
+            self._positions = self.positions().to(self.values.device)
+        zeros = torch.zeros(self.out_features * self.in_features, dtype=self.values.dtype, device=self.values.device)
+        return zeros.index_copy(0, self._positions, self.values).view(self.out_features, self.in_features)
+
+    def positions(self) -> torch.Tensor:
+        """Of the values in the dense weight, row by row: int64, on the CPU."""
+        rows = torch.arange(self.out_features).repeat_interleave(self.row_offsets.diff().long())
+        return rows * self.in_features + self.column_indices
+
+    def _gather(self, weight: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """The values of a dense weight in the pattern, and the number of its nonzeros outside."""
+        values = weight.reshape(-1)[self.positions().to(weight.device)]
+        return values, int(torch.count_nonzero(weight)) - int(torch.count_nonzero(values))
+
+    def outside(self, weight: torch.Tensor) -> int:
+        """The number of nonzeros of a dense weight that are outside of the pattern."""
+        return self._gather(weight)[1]
+
+    def _outside(self, count: int) -> str:
+        return f"{count} nonzeros of the weight are outside of the layer's pattern of {self.column_indices.numel()} elements: set " \
+               "them to 0, or make the layer from this weight"
+
+    def _has_pattern(self, pattern: Pattern) -> bool:
+        return all(torch.equal(own, other.cpu().to(own.dtype))
+                   for own, other in zip((self.row_offsets, self.column_indices), pattern, strict=True))
+
+    def _apply(self, fn, recurse=True):
+        return nn.Module._apply(self, fn, recurse)
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "row_offsets"], destination[prefix + "column_indices"] = self.row_offsets, self.column_indices
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
+        name = prefix.removesuffix(".") or type(self).__name__
+        weight = state_dict.pop(prefix + "weight", None)
+        pattern = [state_dict.pop(prefix + key, None) for key in ("row_offsets", "column_indices")]
+        if weight is not None:
+            if weight.shape != (self.out_features, self.in_features):
+                errors.append(f"{name}: the weight is {[*weight.shape]}, and the layer's is [{self.out_features}, "
+                              f"{self.in_features}]")
+                return
+            state_dict[prefix + "values"], outside = self._gather(weight.detach())
+            if outside:
+                errors.append(f"{name}: {self._outside(outside)}")
+                return
+        elif None in pattern:
+            missing += [prefix + key for key, tensor in zip(("row_offsets", "column_indices"), pattern, strict=True)
+                        if tensor is None]
+        elif not self._has_pattern(pattern):
+            errors.append(f"{name}: the pattern of the state is another one than the layer's: make the model from the same "
+                          "pruned weights, or load a dense weight")
+            return
+        nn.Module._load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors)
+
+    def __setstate__(self, state):
+        tuned = state["tuned"]
+        if tuned is not None and not ops.known(tuned.plan) and os.path.exists(tuned.file):
+            load(tuned.file, training=True)  # a new process does not know the plan
+        nn.Module.__setstate__(self, state)
+        if tuned is None:
+            return
+        if ops.known(tuned.plan):
+            self._know()
+        else:
+            self.detach()
+
+    def extra_repr(self) -> str:
+        elements = max(1, self.out_features * self.in_features)
+        text = f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, " \
+               f"dtype={self.dtype}, values={self.values.dtype}, sparsity={1 - self.values.numel() / elements:.3f}"
+        if self.tuned is None:
+            return text + ", computes densely"
+        own, dense = training_bytes(self.tuned, self.values.dtype)
+        return text + f", training_bytes={own} of {dense}, choices={{{self.tuned.choices_text()}}}"
