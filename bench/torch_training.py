@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times a training step of a feed-forward block, dense with a mask and with trained sparse layers, side by side.
+"""Times a training step of a feed-forward block: dense, dense with a mask, and with sparse layers that train.
 
-Random weights of shapes HIDDEN x INNER, pruned by magnitude in blocks or element by element; float32 values, bf16 kernels
-under autocast, AdamW, in a CUDA graph. Prints one JSON object a sparsity.
+Random weights of shapes HIDDEN x INNER, pruned by magnitude; float32 values, bf16 products under autocast, AdamW, in a CUDA
+graph; the three models take turns. Prints one JSON object a sparsity.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import sparsmith
 
 
 class Step:
-    """A captured step: forward, backward, optimizer."""
+    """A captured step: forward, backward and optimizer."""
 
     def __init__(self, model, x, y):
         before = torch.cuda.memory_allocated()
@@ -65,27 +65,25 @@ def main():
     for sparsity in options.sparsity:
         torch.manual_seed(0)
         dense = nn.Sequential(nn.Linear(options.hidden, options.inner), nn.GELU(), nn.Linear(options.inner, options.hidden)).cuda()
-        pattern = (options.block, options.block) if options.block else None
-        sparsmith.prune.magnitude_(dense, sparsity, **({"pattern": pattern} if pattern else {}))
-        sparse = copy.deepcopy(dense)
-        for layer in (dense[0], dense[2]):
+        sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)
+        masked, sparse = copy.deepcopy(dense), copy.deepcopy(dense)
+        for layer in (masked[0], masked[2]):
             prune.custom_from_mask(layer, "weight", layer.weight != 0)
         begin = time.time()
         report = sparsmith.optimize(sparse, training=True, tokens=(options.tokens,), dtype=torch.bfloat16, progress=False)
         seconds = time.time() - begin
         x = torch.randn(options.tokens, options.hidden, device="cuda")
         y = torch.randn(options.tokens, options.hidden, device="cuda")
-        steps = Step(dense, x, y), Step(sparse, x, y)
-        times = [tuple(step.ms() for step in steps) for _ in range(7)]
-        dense_ms, sparse_ms = (statistics.median(column) for column in zip(*times, strict=True))
+        steps = {"dense": Step(dense, x, y), "masked": Step(masked, x, y), "sparse": Step(sparse, x, y)}
+        rounds = [{name: step.ms() for name, step in steps.items()} for _ in range(7)]
         print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "sparsity": sparsity,
                           "block": options.block, "tokens": options.tokens, "optimize_s": round(seconds, 1),
-                          "dense_ms": round(dense_ms, 3), "sparse_ms": round(sparse_ms, 3),
+                          "ms": {name: round(statistics.median(each[name] for each in rounds), 3) for name in steps},
                           "patched": len(report.patched), "expected_us": report.step_us(options.tokens),
                           "choices": [layer.choices_text() for layer in report.layers],
-                          "dense_bytes": report.dense_bytes, "bytes": report.bytes,
-                          "state_bytes": [step.state_bytes for step in steps],
-                          "loss": [step.loss.item() for step in steps]}), flush=True)
+                          "masked_bytes": report.dense_bytes, "sparse_bytes": report.bytes,
+                          "gradients_and_moments_bytes": {name: step.state_bytes for name, step in steps.items()},
+                          "loss": {name: step.loss.item() for name, step in steps.items()}}), flush=True)
         del steps
 
 

@@ -24,7 +24,7 @@ SECTIONS = {
     "Optimize and patch a model": ["optimize", "patch_model", "unpatch_model", "PatchReport", "LayerReport"],
     "Report of a patched model": ["report_model", "ModelReport", "StepProfile", "KernelTime"],
     "Tuned files": ["tune", "load", "TunedFile", "TunedWeight", "Choice", "Member"],
-    "Layers": ["SparseLinear", "SparseGroup", "SparseGroupMember"],
+    "Layers": ["SparseLinear", "TrainableSparseLinear", "SparseGroup", "SparseGroupMember"],
     "Block-sparse layers": ["BlockSparseLinear", "ModelPatcher", "BlockSparseModelPatcher"],
     "Errors": ["SparsmithError"],
 }

@@ -42,7 +42,8 @@ class BlockSparseLinear(nn.Module):
     the blocks that are kept. The blocks stay, whatever values they get.
 
     The first forward on a device tunes the weight with a short search, which may take seconds; the first one that wants a
-    gradient of the weight does so for the three products of a training step, with its number of tokens. Call :meth:`tune` to
+    gradient of the weight does so for the three products of a training step, with its number of tokens and, under
+    ``torch.autocast``, in its type. Call :meth:`tune` to
     choose when and how, and before ``torch.compile`` or the capture of a graph, in which a layer that is not tuned runs
     dense. Where no sparse kernel is faster than the dense layer within its memory, without NVRTC on a GPU (with one warning),
     and for a weight without zeros, the layer stays a dense product with the masked weight. A move to another device, or
@@ -149,14 +150,17 @@ class BlockSparseLinear(nn.Module):
             print(f"BlockSparseLinear({self.extra_repr()}): {self.layer}")
 
     def _undecided(self, training: bool) -> bool:
-        return trains(self.layer) and self._decided != "training" and (training or not self._decided)
+        return trains(self.layer) and self._decided != "training" and (training or not self._decided) \
+            and self.layer.values.dtype != torch.float64
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         training = torch.is_grad_enabled() and trains(self.layer) and self.layer.values.requires_grad
         if self._undecided(training) and not _recording(x):
             with _tuning:
                 if self._undecided(training):  # another thread may have tuned it
-                    self._tune((max(1, x.numel() // self.in_features),) if training else (1, 8, 32), training, {})
+                    tokens = (max(1, x.numel() // self.in_features),) if training else (1, 8, 32)
+                    mixed = torch.is_autocast_enabled(x.device.type) and self.layer.values.dtype == torch.float32
+                    self._tune(tokens, training, {"dtype": torch.get_autocast_dtype(x.device.type)} if mixed else {})
         return self.layer(x)
 
     def _make_dense(self) -> None:

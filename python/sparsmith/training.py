@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import torch
 from torch import nn
@@ -57,8 +58,8 @@ class TrainableSparseLinear(SparseLinear):
     types of the parameters. The product, the gradient of x and the gradient of the values each run in tuned kernels. Before
     each product, kernels copy ``values`` into the packed weight: changes of any origin count, also in a captured CUDA graph.
 
-    A layer without tuned kernels computes densely, with the same results: one that was not tuned, one whose values are
-    float64, and a pickled one whose tuned file is gone. ``state_dict`` has ``values``, ``bias`` and the pattern; loading compares the pattern, and takes a dense
+    Without kernels that fit, a layer computes densely, with the same results: if it was not tuned, if values are float64, if
+    values and x are float32 and the kernels are not, and if the tuned file of a pickled layer is gone. ``state_dict`` has ``values``, ``bias`` and the pattern; loading compares the pattern, and takes a dense
     ``weight`` as well, if its nonzeros lie in the pattern. Make the layer with :meth:`SparseLinear.from_linear`,
     :func:`sparsmith.optimize` or :func:`sparsmith.patch_model`, each with ``training=True``.
 
@@ -145,13 +146,15 @@ class TrainableSparseLinear(SparseLinear):
         tuned, values, bias = self.tuned, self.values, self.bias
         gradient = torch.is_grad_enabled() and (x.requires_grad or values.requires_grad
                                                 or (bias is not None and bias.requires_grad))
-        if tuned is None or values.dtype == torch.float64 or (gradient and not tuned.trains):
+        autocast = torch.is_autocast_enabled(x.device.type)
+        other = tuned is not None and not autocast and x.dtype == values.dtype != tuned.dtype
+        if other and gradient and not torch.compiler.is_compiling():
+            warnings.warn(f"sparsmith: {tuned.name} computes densely, as x is {x.dtype} and its kernels take {tuned.dtype}: train "
+                          f"under torch.autocast({x.device.type!r}, {tuned.dtype})", stacklevel=2)
+        if tuned is None or other or values.dtype == torch.float64 or (gradient and not tuned.trains):
             return nn.functional.linear(x, self._dense(), bias)
-        if torch.is_autocast_enabled(x.device.type):
+        if autocast:
             x = x.to(tuned.dtype)
-        elif x.dtype != tuned.dtype:
-            raise SparsmithError(f"{tuned.name}: x is {x.dtype}, and the layer's kernels take {tuned.dtype}: run the model under "
-                                 f"torch.autocast({x.device.type!r}, {tuned.dtype}), or tune for {x.dtype}")
         fused = bias.to(tuned.dtype) if tuned.bias else None
         if gradient:
             y = ops.TrainedLinear.apply(x, values, self.packed, fused, self.plan)
@@ -201,8 +204,8 @@ class TrainableSparseLinear(SparseLinear):
         pattern = [state_dict.pop(prefix + key, None) for key in ("row_offsets", "column_indices")]
         if weight is not None:
             if weight.shape != (self.out_features, self.in_features):
-                errors.append(f"{name}: the weight is {[*weight.shape]}, and the layer's is [{self.out_features}, "
-                              f"{self.in_features}]")
+                errors.append(f"size mismatch for {prefix}weight: it is {[*weight.shape]}, and the layer's is "
+                              f"[{self.out_features}, {self.in_features}]")
                 return
             state_dict[prefix + "values"], outside = self._gather(weight.detach())
             if outside:

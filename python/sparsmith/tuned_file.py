@@ -12,6 +12,7 @@ import torch
 
 from sparsmith._library import OpenFile, SparsmithError
 
+_OPERATORS = ("spmm", "spmm_transposed", "sddmm")
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -149,8 +150,8 @@ class TunedFile:
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),
-                operators={operator: tuple(Choice(**choice) for choice in choices)
-                           for operator, choices in weight["choices"].items()},
+                operators={operator: tuple(Choice(**choice) for choice in weight["choices"][operator])
+                           for operator in _OPERATORS if operator in weight["choices"]},
                 file=self.path,
             )
 

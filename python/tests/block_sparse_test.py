@@ -29,8 +29,12 @@ TUNE = {"tokens": (1, 16), "memory": "8x", "candidates": 1}
 def short_tuning(monkeypatch):
     """The search of the first forward, made short, and with memory enough for small layers to become sparse."""
     real = BlockSparseLinear._tune
-    monkeypatch.setattr(BlockSparseLinear, "_tune", lambda layer, tokens, options: real(
-        layer, *((tokens, options) if options else (TUNE["tokens"], {"memory": "8x", "candidates": 1}))))
+    monkeypatch.setattr(BlockSparseLinear, "_tune", lambda layer, tokens, training, options: real(
+        layer, tokens if training or options else TUNE["tokens"], training, {"memory": "8x", "candidates": 1, **options}))
+
+
+def is_tuned(layer):
+    return layer.layer.tuned is not None
 
 
 def reference(layer):
@@ -59,7 +63,7 @@ def test_random_pattern(density, blocks):
     bound = 128 ** -0.5  # of nn.Linear
     kept = layer.to_dense()[layer.to_dense() != 0].abs()
     assert kept.max() <= bound and kept.max() > 0.9 * bound and layer.bias.abs().max() <= bound
-    assert not layer.weight.requires_grad and layer.bias.requires_grad
+    assert layer.layer.values.requires_grad and layer.bias.requires_grad
 
 
 def test_random_patterns_differ():
@@ -129,7 +133,7 @@ def test_bad_shapes(sizes, shape, message):
 @pytest.mark.parametrize("bias", [True, False])
 def test_forward(device, dtype, bias):
     layer = BlockSparseLinear(128, 96, bias, density=0.25).to(device, dtype)
-    assert type(layer.layer) is nn.Linear
+    assert not is_tuned(layer)
     dense = reference(layer)
     for shape in [(128,), (3, 128), (2, 5, 128)]:
         x = torch.randn(shape, device=device, dtype=dtype)
@@ -137,7 +141,7 @@ def test_forward(device, dtype, bias):
             close(layer(x), dense(x), dtype)
     assert layer._decided
     if device == "cpu":
-        assert type(layer.layer) is SparseLinear
+        assert is_tuned(layer)
     assert layer.weight.shape == (96, 128) and layer.density == 0.25
 
 
@@ -153,6 +157,7 @@ def test_tunes_once(monkeypatch):
     for _ in range(2):
         full(torch.randn(2, 64))
     assert len(calls) == 1 and full._decided  # there is nothing to tune
+    assert calls[0]["training"] and calls[0]["tokens"] == (2,)
     layers = [BlockSparseLinear(64, 64, density=0.25)]
     threads = [threading.Thread(target=lambda: layers[0](torch.randn(2, 64))) for _ in range(3)]
     for thread in threads:
@@ -165,38 +170,39 @@ def test_tunes_once(monkeypatch):
 def test_dense_without_a_compiler(no_compiler, dense_warning):
     layer = BlockSparseLinear(64, 64, density=0.25)
     layer.tune(device="cuda:0")
-    assert type(layer.layer) is nn.Linear and layer._decided
+    assert not is_tuned(layer) and layer._decided
 
 
 def test_dense_where_that_is_better(device):
     layer = BlockSparseLinear(64, 64, density=1.0).to(device)
     dense, x = reference(layer), torch.randn(3, 64, device=device)
     close(layer(x), dense(x), torch.float32)
-    assert type(layer.layer) is nn.Linear and layer._decided
+    assert not is_tuned(layer) and layer._decided
     small = BlockSparseLinear(64, 64, density=0.5).to(device)
     dense = reference(small)
     small.tune(tokens=(1,), memory="1x", candidates=1)
     if device == "cpu":
-        assert type(small.layer) is nn.Linear  # its packing takes more than its dense bytes
+        assert not is_tuned(small)  # its packing takes more than its dense bytes
     close(small(x), dense(x), torch.float32)
 
 
 def test_tune(capsys):
     layer = BlockSparseLinear(64, 64, density=0.25, verbose=True)
     dense, x = reference(layer), torch.randn(3, 64)
-    layer.tune(tokens=(4, 9), memory="8x", candidates=1)
-    assert [choice.tokens for choice in layer.layer.tuned.choices] == [4, 9]
-    assert "SparseLinear(" in capsys.readouterr().out
-    close(layer(x), dense(x), torch.float32)
-    first = layer.layer
-    layer.tune(tokens=(1,), memory="8x", candidates=1)
-    assert layer.layer is not first and [choice.tokens for choice in layer.layer.tuned.choices] == [1]
-    close(layer(x), dense(x), torch.float32)
-    with pytest.raises(SparsmithError, match="failed"):
-        layer.tune(memory="many")
-    close(layer(x), dense(x), torch.float32)
+    first = layer.layer.values
+    with torch.no_grad():
+        for tokens in ((4, 9), (1,)):
+            layer.tune(tokens=tokens, memory="8x", candidates=1)
+            assert [choice.tokens for choice in layer.layer.tuned.choices] == [*tokens] and layer.layer.values is first
+            assert "SparseLinear(" in capsys.readouterr().out
+            close(layer(x), dense(x), torch.float32)
+        with pytest.raises(SparsmithError, match="failed"):
+            layer.tune(memory="many")
+        close(layer(x), dense(x), torch.float32)
+    wide = BlockSparseLinear(64, 64).double()
     with pytest.raises(SparsmithError, match="float64"):
-        BlockSparseLinear(64, 64).double()(x.double())
+        wide.tune()
+    torch.testing.assert_close(wide(x.double()), reference(wide)(x.double()))
 
 
 def test_gradients(device):
@@ -208,8 +214,11 @@ def test_gradients(device):
     layer(x).square().sum().backward()
     got = x.grad, layer.bias.grad
     x.grad, other = None, bias.detach().clone().requires_grad_()
+    weight.requires_grad_()
     nn.functional.linear(x, weight, other).square().sum().backward()
     torch.testing.assert_close(got, (x.grad, other.grad), atol=1e-4, rtol=1e-4)
+    positions = layer.layer.positions().to(device)
+    torch.testing.assert_close(layer.layer.values.grad, weight.grad.view(-1)[positions], atol=1e-4, rtol=1e-4)
     assert layer.bias is bias  # an optimizer that was made before holds the bias
     assert [name for name, _ in layer.named_parameters()][-1] == "layer.bias"
 
@@ -218,12 +227,11 @@ def test_types_after_the_first_forward():
     layer = BlockSparseLinear(64, 64, density=0.25)
     weight, x = layer.to_dense().clone(), torch.randn(3, 64)
     layer(x)
-    sparse = layer.layer
-    assert type(sparse) is SparseLinear and layer.cpu().layer is sparse  # nothing changes
+    assert is_tuned(layer) and is_tuned(layer.cpu())  # nothing changes
     layer.half()
-    assert type(layer.layer) is nn.Linear and torch.equal(layer.to_dense(), weight.half())
+    assert not is_tuned(layer) and torch.equal(layer.to_dense(), weight.half())
     close(layer(x.half()), reference(layer)(x.half()), torch.float16)
-    assert type(layer.layer) is SparseLinear and layer.weight.dtype == torch.float16
+    assert is_tuned(layer) and layer.weight.dtype == torch.float16
 
 
 @pytest.mark.gpu
@@ -241,10 +249,10 @@ def test_compile():
     torch._dynamo.reset()
     with torch.no_grad():
         close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), dense(x), torch.float32)
-        assert type(layer.layer) is nn.Linear and not layer._decided
+        assert not is_tuned(layer) and not layer._decided
         layer.tune(**TUNE)
         close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), dense(x), torch.float32)
-    assert type(layer.layer) is SparseLinear
+    assert is_tuned(layer)
 
 
 # --- state, copies
@@ -255,10 +263,12 @@ def test_compile():
 @pytest.mark.parametrize("to_tuned", [True, False])
 def test_state_dict(bias, from_tuned, to_tuned, tmp_path):
     saved, loaded = (nn.Sequential(BlockSparseLinear(64, 64, bias, density=density)) for density in (0.25, 0.5))
+    while loaded[0].block_mask()[saved[0].block_mask()].all():  # else the blocks would stay
+        loaded = nn.Sequential(BlockSparseLinear(64, 64, bias, density=0.5))
     for model, tuned in ((saved, from_tuned), (loaded, to_tuned)):
         if tuned:
             model(torch.randn(1, 64))
-            assert type(model[0].layer) is SparseLinear
+            assert is_tuned(model[0])
     dense, x = reference(saved[0]), torch.randn(3, 64)
     torch.save(saved.state_dict(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
@@ -285,11 +295,11 @@ def test_copies(tuned):
     if tuned:
         layer(x)
     for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert type(other.layer) is nn.Linear and other.bias is not layer.bias
-        assert other.layer.weight.data_ptr() != layer.layer.weight.untyped_storage().data_ptr()
+        assert is_tuned(other) == tuned and other.bias is not layer.bias
+        assert other.layer.values.data_ptr() != layer.layer.values.data_ptr()
         close(other(x), dense(x), torch.float32)
         assert list(other.state_dict()) == ["weight", "bias"]
-    assert type(layer.layer) is (SparseLinear if tuned else nn.Linear)
+    assert is_tuned(layer) == tuned
 
 
 def test_optimize_tunes_it():
@@ -299,6 +309,7 @@ def test_optimize_tunes_it():
                                 arguments=["--candidates", "1"])
     assert [layer.name for layer in report.patched] == ["0.layer", "1.layer"]
     layer = model[0].layer
+    assert type(layer) is SparseLinear
     close(model(x), dense(x), torch.float32)
     assert model[0].layer is layer and list(model.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
     assert torch.equal(model.state_dict()["0.weight"], dense[0].to_dense())
@@ -354,7 +365,7 @@ def test_patterns():
     ids = torch.randint(0, 64, (2, 5))
     with torch.no_grad():
         torch.testing.assert_close(model(ids)[0], reference_model(ids)[0], atol=1e-4, rtol=1e-4)
-    assert type(model.get_submodule(patched[0]).layer) is SparseLinear
+    assert is_tuned(model.get_submodule(patched[0]))
     names = [entry["name"] for entry in patcher.get_patchable_layers(model)]
     assert set(names) == set(before) - set(patched)
     # Names match as a whole, and layers that are block-sparse are not patched again.
@@ -428,7 +439,7 @@ def test_conv1d():
 
 def test_pruning_a_block_sparse_layer():
     layer = BlockSparseLinear(64, 64, density=0.5)
-    pruned_(layer.layer.weight, 0.5)
+    pruned_(layer.layer.values, 0.5)
     dense, x = reference(layer), torch.randn(2, 64)
     torch.testing.assert_close(layer(x), dense(x), atol=TOLERANCE[torch.float32], rtol=1e-5)
 

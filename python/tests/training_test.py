@@ -106,8 +106,12 @@ def test_autocast(tuned, device, kernels, fused):
     assert [tensor.dtype for tensor in results[0]] == [kernels] + 3 * [torch.float32]
     for got, expected in zip(*results, strict=True):
         close(got, expected, kernels)
-    with pytest.raises(SparsmithError, match="x is torch.float32, and the layer's kernels take .*autocast"):
-        sparse(x)
+    with pytest.warns(UserWarning, match="computes densely, as x is torch.float32 and its kernels take .*autocast"):
+        results = step(sparse, x, grad.float()), step(dense, x, grad.float())
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected)
+    with pytest.raises(RuntimeError, match="x must be"):
+        sparse(x.double())
 
 
 def test_gradients_that_nobody_wants(tuned, device):
@@ -399,7 +403,7 @@ def test_states_of_other_layers(tuned, device):
     wrong = dense["0.weight"].clone()
     wrong.view(-1)[(wrong.view(-1) == 0).nonzero()[:7]] = 1
     for bad, message in [({**dense, "0.weight": wrong}, "0: 7 nonzeros of the weight are outside of the layer's pattern"),
-                         ({**dense, "0.weight": wrong[1:]}, r"0: the weight is \[95, 160\], and the layer's is \[96, 160\]"),
+                         ({**dense, "0.weight": wrong[1:]}, r"mismatch for 0.weight: it is \[95, 160\], and the layer's is \[96, 160\]"),
                          ({**state, "0.column_indices": state["0.column_indices"].flip(0)}, "0: the pattern of the state"),
                          ({key: value for key, value in state.items() if key != "0.row_offsets"}, "Missing key.*row_offsets"),
                          ({**state, "0.values": before[1:]}, "size mismatch for 0.values")]:
@@ -543,7 +547,7 @@ def block_tuning(monkeypatch):
     """The search of the first forward, made short, and with memory enough for small layers to become sparse."""
     real = BlockSparseLinear._tune
     monkeypatch.setattr(BlockSparseLinear, "_tune", lambda layer, tokens, training, options: real(
-        layer, tokens, training, options or {"memory": "8x", "candidates": 1, "device": device_of(layer.bias.device.type)}))
+        layer, tokens, training, {"memory": "8x", "candidates": 1, "device": device_of(layer.bias.device.type), **options}))
 
 
 def test_block_sparse_layers_train(block_tuning, device):
@@ -566,6 +570,17 @@ def test_block_sparse_layers_train(block_tuning, device):
     state["weight"] *= layer.block_mask().repeat_interleave(32, 0).repeat_interleave(32, 1).cumsum(0) > 32
     layer.load_state_dict(state)  # with a block of zeros
     assert torch.equal(layer.block_mask(), blocks) and layer.layer.values is held
+
+
+def test_block_sparse_layers_train_under_autocast(block_tuning, device):
+    layer = BlockSparseLinear(128, 64, density=0.25).to(device)
+    x = torch.randn(12, 128, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        layer(x).float().sum().backward()
+    assert layer.layer.dtype == torch.bfloat16 and layer.layer.values.grad.dtype == torch.float32
+    assert layer.layer.tuned.trains
+    with torch.no_grad():
+        close(layer(x), nn.functional.linear(x, layer.to_dense(), layer.bias), torch.float32)
 
 
 def test_the_patched_encoder_trains(block_tuning, device):
