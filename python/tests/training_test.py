@@ -16,7 +16,6 @@ from torch.utils.checkpoint import checkpoint
 import sparsmith
 from sparsmith import BlockSparseLinear, ModelPatcher, SparseLinear, SparsmithError, TrainableSparseLinear, training
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 ROWS, COLS, TOKENS = 96, 160, 24
 
 
@@ -82,8 +81,8 @@ def step(layer, x, grad, scale=1.0):
 # --- one step
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("bias", "fused"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("dtype", "bias", "fused"), [(torch.float32, True, True), (torch.float16, True, True),
+                                                      (torch.bfloat16, True, False), (torch.float32, False, False)])
 def test_a_step_equals_a_masked_one(tuned, device, dtype, bias, fused):
     made = tuned(device, dtype, None, bias, fused)
     sparse, dense = trainable(made), Masked(made[0])
@@ -95,8 +94,7 @@ def test_a_step_equals_a_masked_one(tuned, device, dtype, bias, fused):
             close(got, expected, dtype)
 
 
-@pytest.mark.parametrize("kernels", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(("kernels", "fused"), [(torch.float16, False), (torch.bfloat16, True)])
 def test_autocast(tuned, device, kernels, fused):
     made = tuned(device, torch.float32, kernels, True, fused)
     sparse, dense = trainable(made), Masked(made[0])
@@ -474,7 +472,8 @@ def test_optimize(device, tmp_path):
     dense = copy.deepcopy(model)
     report = optimized(model, device, output=tmp_path / "model.tuned.safetensors")
     assert [layer.name for layer in report.patched] == ["0", "2"] and report.training
-    assert "in training with Adam" in str(report) and report.bytes < report.dense_bytes
+    assert "in training with Adam" in str(report)
+    assert report.bytes == sum(model[i].packed.numel() + 16 * model[i].values.numel() for i in (0, 2))
     assert report.dense_bytes == 17 * (64 * 96 + 96 * 64)
     if report.step_us(TOKENS):
         assert f"{TOKENS} tokens: the products of a training step take" in str(report)
