@@ -23,7 +23,7 @@ std::size_t room_for(std::size_t bytes) {
 struct DevicePacking {
   const TunedWeight* weight = nullptr;
   const TunedPacking* packing = nullptr;
-  WriterArrays written{};             // where new values can be written into it
+  WriterArrays written{};            // where new values can be written into it
   std::vector<TunedArray> arrays{};  // the packing's, and behind them the places
   std::map<std::string, DeviceAddress> addresses{};
 };
@@ -42,7 +42,8 @@ Result<DevicePackings> find_packings(const TunedContents& contents, bool updatab
   }));
   for (DevicePacking* packing : each) {
     packing->arrays = packing->packing->arrays;
-    for (const PackedArray& array : packing->written.places) packing->arrays.push_back({array.name, array.type, array.bytes});
+    for (const PackedArray& array : packing->written.places)
+      packing->arrays.push_back({array.name, array.type, array.bytes});
   }
   return all;
 }
@@ -168,9 +169,9 @@ Result<WriterArrays> writer_arrays(const TunedWeight& weight, const TunedPacking
   if (!places.ok()) return places.status().annotate("weight " + weight.name);
   const auto own = std::ssize(packed.arrays);
   add_places(*places, packed);
-  return WriterArrays{{std::make_move_iterator(packed.arrays.begin() + own),
-                       std::make_move_iterator(packed.arrays.end())},
-                      std::move(packed.facts)};
+  return WriterArrays{
+      {std::make_move_iterator(packed.arrays.begin() + own), std::make_move_iterator(packed.arrays.end())},
+      std::move(packed.facts)};
 }
 
 Result<LoadedOperator> LoadedOperator::bind(const TunedWeight& weight, const TunedOperator& op,

@@ -91,7 +91,8 @@ void host_sampled(const SparsityPattern& pattern, DataType type, std::int64_t to
       write(values, i, type, static_cast<float>(sum));
     }
   };
-  parallel_each(pattern.rows, row_of, grain_of_rows((pattern.nnz() / std::max<std::int64_t>(pattern.rows, 1) + 1) * tokens));
+  parallel_each(pattern.rows, row_of,
+                grain_of_rows((pattern.nnz() / std::max<std::int64_t>(pattern.rows, 1) + 1) * tokens));
 }
 
 std::vector<float> rounded_values(const void* values, std::int64_t count, DataType source, DataType type) {

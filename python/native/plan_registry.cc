@@ -242,11 +242,10 @@ Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAdd
   const CudaContext::Scope scope(*bound->context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
   for (const TunedOperator& op : weight_.operators) {
-    SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one,
-                               LoadedOperator::bind(weight_, op, bound->context, [&](const TunedPacking& packing) {
-                                 return names(static_cast<std::size_t>(&packing - weight_.packings.data()),
-                                              packing.facts);
-                               }));
+    SPARSMITH_ASSIGN_OR_RETURN(
+        LoadedOperator one, LoadedOperator::bind(weight_, op, bound->context, [&](const TunedPacking& packing) {
+          return names(static_cast<std::size_t>(&packing - weight_.packings.data()), packing.facts);
+        }));
     bound->weight.operators.push_back(std::move(one));
   }
   bound->weight.info.type = weight_.type;

@@ -142,24 +142,24 @@ TEST(PlanRegistryTest, TakesNewValuesInThePackingThatIsRead) {
   const LoadedOperator& op = (*bound)->op(OperatorKind::kSpmm);
   const std::vector<float> values = {4, 0, -2};
   auto* const stream = reinterpret_cast<CUstream>(0x42);
-  ASSERT_TRUE((*bound)
-                  ->weight
-                  .set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, op.chosen[0].packing)
-                  .ok());
+  ASSERT_TRUE(
+      (*bound)
+          ->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, op.chosen[0].packing)
+          .ok());
   EXPECT_EQ(fake_cuda().launches.back().kernel, "fake_write");
   EXPECT_EQ(fake_cuda().launches.back().stream, stream);
   std::array<float, 3> x = {1, 10, 100};
   std::array<float, 2> bias = {0.5F, 0.25F};
   std::array<float, 2> y = {};
-  ASSERT_TRUE(
-      op.run(*(*bound)->context,
-             {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1}, stream)
-          .ok());
+  ASSERT_TRUE(op.run(*(*bound)->context,
+                     {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1}, stream)
+                  .ok());
   EXPECT_EQ(y, (std::array{4.5F, -19.75F}));
   EXPECT_FALSE(fake_cuda().launches.back().programmatic) << "it could read the old values";
   EXPECT_EQ(one.plan->unpack(one.packed).value().values, values);
-  EXPECT_THAT((*bound)->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, "other").message(),
-              HasSubstr("are not written"));
+  EXPECT_THAT(
+      (*bound)->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, "other").message(),
+      HasSubstr("are not written"));
 }
 
 TEST(PlanRegistryTest, OperatorsOfAConstantWeightAreLeftOut) {

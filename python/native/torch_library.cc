@@ -200,8 +200,7 @@ void run_on_gpu(Plan& plan, OperatorKind kind, const TensorInfo& x, std::span<co
       require(plan.bind(x.device, reinterpret_cast<DeviceAddress>(packed.data())));
   const LoadedOperator& op = bound->op(kind);
   const LoadedOperator::Choice& choice = op.choice_for(arguments.tokens);
-  const std::int64_t bytes =
-      require(op.workspace_bytes(choice, variables_without_gaps(op.spec, arguments.tokens)));
+  const std::int64_t bytes = require(op.workspace_bytes(choice, variables_without_gaps(op.spec, arguments.tokens)));
   OwnedTensor workspace;  // PyTorch frees it in the order of the stream
   if (bytes > 0) {
     workspace = empty(std::array{bytes}, shim().uint8, x);
@@ -282,8 +281,8 @@ OwnedTensor product(OperatorKind kind, TensorHandle x_tensor, TensorHandle packe
     CsrMatrix weight = require(plan->unpack(bytes));
     if (values.data != nullptr) weight.values = rounded_values(values.data, weight.nnz(), values.type, spec.type);
     if (*ldy != spec.output_rows()) fail(fmt::format("weight {}: the lines of out have gaps", name));
-    host_linear(multiplied(kind, std::move(weight)), spec, tokens, {lines.data, lines.ld}, bias.data, {residual_lines.data, residual_lines.ld},
-                y.data);
+    host_linear(multiplied(kind, std::move(weight)), spec, tokens, {lines.data, lines.ld}, bias.data,
+                {residual_lines.data, residual_lines.ld}, y.data);
   }
   return made;
 }
@@ -316,10 +315,10 @@ OwnedTensor sampled(TensorHandle x_tensor, TensorHandle dy_tensor, TensorHandle 
                  {dy_lines.data, dy_lines.ld}, values);
   } else if (x_lines.count == 0) {
     const CudaDriver& driver = require(PlanRegistry::instance().context(x.device))->driver();
-    require(driver.check(driver.MemsetD8Async(reinterpret_cast<DeviceAddress>(values), 0,
-                                              static_cast<std::size_t>(weight.nnz) * size_of(spec.type),
-                                              current_stream(x)),
-                         "zeroing values"));
+    require(
+        driver.check(driver.MemsetD8Async(reinterpret_cast<DeviceAddress>(values), 0,
+                                          static_cast<std::size_t>(weight.nnz) * size_of(spec.type), current_stream(x)),
+                     "zeroing values"));
   } else {
     RunArguments arguments;
     arguments.tokens = x_lines.count;

@@ -132,6 +132,7 @@ class TrainedLinear(torch.autograd.Function):
         context.values_type = values.dtype
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(context, grad):
         x, values, packed = context.saved_tensors
         grad_x = None if values is None else linear_transposed(grad, packed, context.plan, values)

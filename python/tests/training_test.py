@@ -190,6 +190,10 @@ def test_gradcheck(tuned):
             layer, {"values": values, "bias": bias}, (x,))
         assert torch.autograd.gradcheck(call, (x, layer.values, layer.bias), fast_mode=layer is sparse)
     assert torch.autograd.gradgradcheck(call, (x, small.values, small.bias))
+    tuned_layer, x = trainable(tuned("cpu")), torch.randn(2, COLS, requires_grad=True)
+    (grad,) = torch.autograd.grad(tuned_layer(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        grad.sum().backward()
 
 
 def test_opcheck(tuned, device):
