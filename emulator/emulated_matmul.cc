@@ -127,12 +127,40 @@ Status apply_epilogue(const OperatorSpec& spec, const LaunchBindings& bindings, 
   return {};
 }
 
+// alpha * dY X^T, [M][K] row-major at `to`. A row at a time: the gradient is what is large.
+Status write_gradient(const OperatorSpec& spec, const LaunchBindings& bindings, DeviceAddress to,
+                      DeviceMemory& memory) {
+  const bool token_major = spec.layout == Layout::kTokenMajor;
+  const std::int64_t n = bindings.variables.n;
+  const double alpha = bindings.scalars.value_or("alpha", 1);
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> x, lines_of(spec, "x", bindings).read(memory));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> dy, lines_of(spec, "dy", bindings).read(memory));
+  const auto at = [&](const std::vector<float>& of, std::int64_t features, std::int64_t feature, std::int64_t token) {
+    return static_cast<double>(of[token_major ? token * features + feature : feature * n + token]);
+  };
+  for (std::int64_t row = 0; row < spec.rows; ++row) {
+    std::vector<double> sums(static_cast<std::size_t>(spec.cols));
+    for (std::int64_t token = 0; token < n; ++token) {
+      const double factor = alpha * at(dy, spec.rows, row, token);
+      for (std::int64_t col = 0; col < spec.cols; ++col) sums[col] += factor * at(x, spec.cols, col, token);
+    }
+    const DeviceAddress line = to + static_cast<std::uint64_t>(row * spec.cols) * size_of(spec.type);
+    SPARSMITH_RETURN_IF_ERROR(Lines{line, spec.type, 1, spec.cols, spec.cols}.write(sums, memory));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, DeviceMemory& memory) {
   if (bindings.spec == nullptr) return invalid_argument("a matmul step without an operator");
   const OperatorSpec& spec = *bindings.spec;
   const std::int64_t n = bindings.variables.n;
+  if (step.makes_gradient()) {
+    if (spec.multiplies_weight() || !step.product) return invalid_argument("a product without a weight");
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.product->evaluate(bindings.variables));
+    return write_gradient(spec, bindings, bindings.workspace + static_cast<std::uint64_t>(offset), memory);
+  }
   DeviceAddress address = 0;
   if (step.weight) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.weight->evaluate(bindings.variables));

@@ -1,8 +1,13 @@
 #include "generator/search_space.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+
+#include "formats/packed_format.h"
+#include "matrix/synthesis.h"
 
 namespace sparsmith {
 namespace {
@@ -48,6 +53,39 @@ TEST(SearchSpaceTest, CountsCutsWhereARuleIsFirstBroken) {
   // first of them counts.
   EXPECT_EQ(space.cuts, (std::map<std::string, std::int64_t>{
                             {"drawn: a", 1}, {"drawn: b", 2}, {"drawn: a and c", 2}, {"drawn: all", 1}}));
+}
+
+// The families that a product with the transposed weight of this pattern may take, many tokens, and their packings.
+std::set<std::string> families_of_transposed(const char* pattern, double sparsity) {
+  const CsrMatrix weight = synthesize({.rows = 512,
+                                       .cols = 1024,
+                                       .sparsity = sparsity,
+                                       .pattern = parse_synthesis_pattern(pattern).value(),
+                                       .data_type = DataType::kFloat16,
+                                       .seed = 1})
+                               .value();
+  Problem problem{.spec = {.type = DataType::kFloat16, .kind = OperatorKind::kSpmmTransposed}, .tokens = 512};
+  problem.spec.set_weight(weight.rows, weight.cols, weight.nnz());
+  problem.device = typical_device(90);
+  std::set<std::string> found;
+  for (const PredictedConfig& each : search_space(problem, compute_statistics(transposed(weight))).configs) {
+    if (!found.insert(each.config.family).second) continue;
+    EXPECT_TRUE(is_transposed(family(each.config.family)->packing(each.config, problem))) << each.config.text();
+  }
+  return found;
+}
+
+TEST(SearchSpaceTest, ATransposedWeightHasTheFamiliesOfItsOwnStructure) {
+  using testing::Contains;
+  using testing::IsSupersetOf;
+  using testing::Not;
+  EXPECT_THAT(families_of_transposed("uniform", 0.8), IsSupersetOf({"wgmma", "cooperative", "unpack_bitmap"}));
+  EXPECT_THAT(families_of_transposed("block:32", 0.8), IsSupersetOf({"bsr_wgmma", "bsr_strips"}));
+  EXPECT_THAT(families_of_transposed("block:32+uniform:0.001", 0.8),
+              IsSupersetOf({"bsr_wgmma_rest", "bsr_strips_rest"}));
+  // Two in four neighbouring columns are any number in four neighbouring rows.
+  const std::set<std::string> two_four = families_of_transposed("2:4", 0.5);
+  for (const char* name : {"two_four", "two_four_wgmma"}) EXPECT_THAT(two_four, Not(Contains(name)));
 }
 
 }  // namespace

@@ -117,10 +117,12 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       step.arguments.push_back(std::move(argument));
     }
     if (plan_step.kind == PlanStep::Kind::kMatmul) {
-      if (!plan_step.weight) {
+      SPARSMITH_ASSIGN_OR_RETURN(step.matmul, names.matmul());
+      if (plan_step.makes_gradient() == step.matmul->spec().multiplies_weight())
+        return invalid_input(fmt::format("its product is none of {}", step.matmul->spec().name()));
+      if (!plan_step.weight && !plan_step.makes_gradient()) {
         SPARSMITH_ASSIGN_OR_RETURN(step.weight, names.packed(plan_step.array));
       }
-      SPARSMITH_ASSIGN_OR_RETURN(step.matmul, names.matmul());
       if (!plan_step.product && !DenseMatmul::covers(step.matmul->spec())) {
         const OperatorSpec& spec = step.matmul->spec();
         return unsupported(fmt::format("cuBLASLt has no epilogue {} in layout {}, and the plan has no step for it",

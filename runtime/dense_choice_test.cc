@@ -90,7 +90,16 @@ INSTANTIATE_TEST_SUITE_P(All, DenseChoiceTest,
                                           testing::Values("none", "bias", "relu", "bias+relu", "beta", "residual",
                                                           "bias+residual", "beta+residual", "bias+gelu", "relu+beta")));
 
-using DenseChoiceStepsTest = TunedModelTest;
+class DenseChoiceStepsTest : public TunedModelTest {
+ protected:
+  std::string load_error() {
+    const Status written = write_tuned_file(path_, sample_.contents());
+    if (!written.ok()) return written.message();
+    const auto device = Device::open(0);
+    EXPECT_TRUE(device.ok()) << device.status().to_string();
+    return TunedModel::load(path_, *device).status().message();
+  }
+};
 
 // Which algorithm the last product was told to take (fake_cublas_lt.cc): it proposes as many as there are tokens, three
 // at most, and the third serves even counts of them alone.
@@ -139,6 +148,70 @@ TEST_F(DenseChoiceStepsTest, AskTheLibraryOnceForEachNumberOfTokens) {
     ASSERT_TRUE(fc3.run(arguments, nullptr).ok());
   }
   EXPECT_EQ(fake_count("fake_cublas_lt_asked"), before + 2) << "for 4 and 8; 1 was known";
+}
+
+// sddmm: alpha * dY X^T at all places of the weight.
+TEST_F(DenseChoiceStepsTest, WriteTheGradientToTheWorkspace) {
+  constexpr int kN = 4;
+  for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+    TunedSample sample;
+    TunedWeight& weight = sample.contents().weights[0];
+    TunedOperator& gradient = weight.operators.emplace_back(TunedOperator(weight.operators[0]));
+    gradient.spec = {.layout = layout, .kind = OperatorKind::kSddmm};
+    gradient.spec.set_weight(weight.rows, weight.cols, weight.nnz);
+    gradient.choices.resize(1);
+    gradient.choices[0].plan = {{gradient_step(16)}, 16 + 6 * 4};
+    sample_.contents() = sample.contents();
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().to_string();
+    const Operator op = model->op("fc/1", OperatorKind::kSddmm).value();
+
+    const bool token_major = layout == Layout::kTokenMajor;
+    const int ldx = (token_major ? 3 : kN) + 1;
+    const int lddy = (token_major ? 2 : kN) + 2;
+    const auto at = [token_major](int feature, int token, int ld) {
+      return static_cast<std::size_t>(token_major ? token * ld + feature : feature * ld + token);
+    };
+    std::vector<float> x(40);
+    std::vector<float> dy(40);
+    for (int i = 0; i < 40; ++i) {
+      x[static_cast<std::size_t>(i)] = static_cast<float>(i % 7 - 3);
+      dy[static_cast<std::size_t>(i)] = static_cast<float>(i % 5 - 1);
+    }
+    std::vector<float> expected;
+    for (int m = 0; m < 2; ++m) {
+      for (int k = 0; k < 3; ++k) {
+        float sum = 0;
+        for (int token = 0; token < kN; ++token) sum += dy[at(m, token, lddy)] * x[at(k, token, ldx)];
+        expected.push_back(-2 * sum);
+      }
+    }
+    std::vector<unsigned char> space(*op.workspace_bytes(kN) + 256);
+    RunArguments arguments{.operands = {{"x", {x.data(), ldx}}, {"dy", {dy.data(), lddy}}, {"values", {y_.data()}}},
+                           .tokens = kN};
+    arguments.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+    arguments.alpha = -2;
+    const Status status = op.run(arguments, nullptr);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    const auto* const found = reinterpret_cast<const float*>(static_cast<const char*>(arguments.workspace) + 16);
+    EXPECT_EQ(std::vector<float>(found, found + 6), expected) << layout_name(layout);
+  }
+}
+
+TEST_F(DenseChoiceStepsTest, AGradientFitsTheWorkspaceAndHasNoWeight) {
+  TunedWeight& weight = sample_.contents().weights[0];
+  TunedOperator& gradient = weight.operators.emplace_back(TunedOperator(weight.operators[0]));
+  gradient.spec = {.kind = OperatorKind::kSddmm};
+  gradient.spec.set_weight(weight.rows, weight.cols, weight.nnz);
+  gradient.choices.resize(1);
+  LaunchPlan& plan = gradient.choices[0].plan;
+  plan = {{gradient_step(0)}, 6 * 4 - 1};
+  EXPECT_THAT(load_error(), testing::HasSubstr("a gradient of 2 x 3, 4 bytes each, does not fit"));
+  plan = {{matmul_step("values", IntegerExpression(0))}, 24};
+  EXPECT_THAT(load_error(), testing::HasSubstr("of which sddmm has the pattern alone"));
+  weight.operators.pop_back();
+  weight.operators[0].choices[0].plan = {{gradient_step(0)}, 64};
+  EXPECT_THAT(load_error(), testing::HasSubstr("there is no array"));
 }
 
 TEST_F(DenseChoiceStepsTest, WriteTheProductToTheWorkspaceFirst) {

@@ -22,11 +22,8 @@ std::uint32_t alignment_of(DeviceAddress address) {
 
 }  // namespace
 
-// cuBLASLt's matrices are column-major. Y[N][M] row-major is D, M x N; so token_major is D = W^T' X with W[M][K]
-// row-major seen as K x M and transposed; feature_major is Y[M][N] seen as N x M: D = X W with X as N x K, W as K x M.
-// What multiplies the transposed weight, whose array is seen as M x K, transposes it where the other does not.
 struct DenseMatmul::Product {
-  DeviceAddress weight = 0;
+  DeviceAddress weight = 0;  // sddmm has none
   float alpha = 1;
   float beta = 0;
   DeviceAddress c = 0;
@@ -40,7 +37,7 @@ struct DenseMatmul::Product {
 
 bool DenseMatmul::covers(const OperatorSpec& spec) {
   const Epilogue& epilogue = spec.epilogue;
-  if (epilogue.gated) return false;
+  if (!spec.multiplies_weight() || epilogue.gated) return false;
   if (epilogue.bias && spec.layout == Layout::kFeatureMajor) return false;
   if (epilogue.activation == Activation::kNone) return !(epilogue.beta && epilogue.residual);
   return epilogue.activation == Activation::kRelu && !epilogue.beta && !epilogue.residual;
@@ -91,6 +88,44 @@ DenseMatmul::Product DenseMatmul::product_alone(const LaunchBindings& bindings, 
   return product;
 }
 
+DenseMatmul::Product DenseMatmul::gradient(const LaunchBindings& bindings, DeviceAddress address) const {
+  Product product;
+  product.alpha = bindings.scalars.value_or("alpha", 1);
+  product.c = product.d = address;
+  product.ldc = product.ldd = spec_.cols;
+  product.out_type = cuda_data_type(spec_.type);
+  return product;
+}
+
+struct DenseMatmul::Factor {
+  DeviceAddress address = 0;
+  std::int64_t rows = 0;  // in memory
+  std::int64_t cols = 0;
+  std::int64_t ld = 0;
+  bool transposed = false;  // whether the product takes its transpose
+};
+
+// cuBLASLt's matrices are column-major. Y[N][M] row-major is D, M x N; so token_major is D = W^T' X with W[M][K]
+// row-major seen as K x M and transposed; feature_major is Y[M][N] seen as N x M: D = X W with X as N x K, W as K x M.
+// What multiplies the transposed weight, whose array is seen as M x K, transposes it where the other does not. The
+// gradient [M][K] is D, K x M: X as K x N or, feature_major, N x K transposed, times dY as M x N transposed, or N x M.
+std::array<DenseMatmul::Factor, 2> DenseMatmul::factors(const LaunchBindings& bindings, const Product& product,
+                                                        std::int64_t tokens) const {
+  const bool token_major = spec_.layout == Layout::kTokenMajor;
+  // A stride of feature_major is at least the tokens, which may be more than at hand; so are those of the outputs.
+  const auto activations = [&](const char* name, std::int64_t features, bool transposed) {
+    const std::int64_t ld = bindings.variables.strides.value_or(name, 0);
+    return Factor{bindings.operands.value_or(name, 0), token_major ? features : tokens,
+                  token_major ? tokens : features, token_major ? ld : std::max(ld, tokens), transposed};
+  };
+  if (!spec_.multiplies_weight())
+    return {activations("x", spec_.cols, !token_major), activations("dy", spec_.rows, token_major)};
+  const Factor x = activations("x", spec_.cols, false);
+  const Factor weight = {product.weight, spec_.weight_cols(), spec_.weight_rows(), spec_.weight_cols(),
+                         token_major == (spec_.kind == OperatorKind::kSpmm)};
+  return token_major ? std::array{weight, x} : std::array{x, weight};
+}
+
 struct DenseMatmul::Described {
   cublasLtMatmulDescOpaque_t operation{};
   cublasLtMatrixLayoutOpaque_t a{};
@@ -104,12 +139,7 @@ struct DenseMatmul::Described {
 
 Result<DenseMatmul::Described> DenseMatmul::described(const LaunchBindings& bindings, const Product& product,
                                                       std::int64_t tokens) const {
-  const bool token_major = spec_.layout == Layout::kTokenMajor;
-  const auto m = static_cast<std::uint64_t>(spec_.rows);
-  const auto k = static_cast<std::uint64_t>(spec_.cols);
-  const auto n = static_cast<std::uint64_t>(tokens);
-  const cudaDataType_t type = cuda_data_type(spec_.type);
-
+  const auto [a, b] = factors(bindings, product, tokens);
   Described made;
   Status status;
   const auto call = [&status](cublasStatus_t result, const char* what) {
@@ -121,28 +151,28 @@ Result<DenseMatmul::Described> DenseMatmul::described(const LaunchBindings& bind
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     call(library_.MatmulDescSetAttribute(&made.operation, attribute, &value, sizeof(value)), "describing a product");
   };
-  const cublasOperation_t op_w = token_major == (spec_.kind == OperatorKind::kSpmm) ? CUBLAS_OP_T : CUBLAS_OP_N;
-  set(token_major ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, op_w);
+  const auto operation = [](const Factor& of) { return of.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, operation(a));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, operation(b));
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, product.epilogue);
   if (product.bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
 
-  // A stride of feature_major is at least the tokens, which may be more than at hand.
-  const bool more = !token_major && tokens > bindings.variables.n;
-  const auto stride = [&](std::int64_t ld) { return more ? std::max(ld, tokens) : ld; };
-  const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t element, std::uint64_t rows,
-                          std::uint64_t cols, std::int64_t ld) {
-    call(library_.MatrixLayoutInit(&of, sizeof(of), element, rows, cols, ld), "describing a matrix");
+  const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t element, std::int64_t rows,
+                          std::int64_t cols, std::int64_t ld) {
+    call(library_.MatrixLayoutInit(&of, sizeof(of), element, static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(cols), ld),
+         "describing a matrix");
   };
-  layout(token_major ? made.a : made.b, type, static_cast<std::uint64_t>(spec_.weight_cols()),
-         static_cast<std::uint64_t>(spec_.weight_rows()), spec_.weight_cols());
-  layout(token_major ? made.b : made.a, type, token_major ? k : n, token_major ? n : k,
-         stride(bindings.variables.strides.value_or("x", 0)));
-  layout(made.c, product.out_type, token_major ? m : n, token_major ? n : m, stride(product.ldc));
-  layout(made.d, product.out_type, token_major ? m : n, token_major ? n : m, stride(product.ldd));
+  const cudaDataType_t type = cuda_data_type(spec_.type);
+  layout(made.a, type, a.rows, a.cols, a.ld);
+  layout(made.b, type, b.rows, b.cols, b.ld);
+  const std::int64_t rows = a.transposed ? a.cols : a.rows;
+  const std::int64_t cols = b.transposed ? b.rows : b.cols;
+  layout(made.c, product.out_type, rows, cols, std::max(product.ldc, rows));
+  layout(made.d, product.out_type, rows, cols, std::max(product.ldd, rows));
 
-  const DeviceAddress x = bindings.operands.value_or("x", 0);
-  made.a_address = token_major ? product.weight : x;
-  made.b_address = token_major ? x : product.weight;
+  made.a_address = a.address;
+  made.b_address = b.address;
   call(library_.MatmulPreferenceInit(&made.preference, sizeof(made.preference)), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     call(library_.MatmulPreferenceSetAttribute(&made.preference, attribute, &value, sizeof(value)),
@@ -191,6 +221,7 @@ Result<cublasLtMatmulAlgo_t> DenseMatmul::known_algorithm(const PlanStep& step, 
                                                           const Product& product, Described& made) const {
   const Question question = {bindings.variables.n,
                              bindings.variables.strides.value_or("x", 0),
+                             bindings.variables.strides.value_or("dy", 0),
                              product.ldc,
                              product.ldd,
                              alignment_of(made.a_address),
@@ -211,7 +242,9 @@ Result<cublasLtMatmulAlgo_t> DenseMatmul::known_algorithm(const PlanStep& step, 
 
 Status DenseMatmul::enqueue(const PlanStep& step, DeviceAddress weight, const LaunchBindings& bindings,
                             DeviceAddress product_address, CUstream stream) const {
-  Product product = step.product ? product_alone(bindings, product_address) : whole_operator(bindings);
+  Product product = !step.product               ? whole_operator(bindings)
+                    : spec_.multiplies_weight() ? product_alone(bindings, product_address)
+                                                : gradient(bindings, product_address);
   product.weight = weight;
   SPARSMITH_ASSIGN_OR_RETURN(Described made, described(bindings, product, bindings.variables.n));
   SPARSMITH_ASSIGN_OR_RETURN(const cublasLtMatmulAlgo_t algorithm, known_algorithm(step, bindings, product, made));

@@ -129,7 +129,7 @@ void fields(auto& f, PlanStep& step) {
     case PlanStep::Kind::kMatmul:
       if (f.has("weight", step.weight.has_value()))
         expression_field(f, "weight", step.weight ? *step.weight : step.weight.emplace());
-      else
+      else if (f.has("array", !step.array.empty()) || !f.has("product", step.product.has_value()))
         name_field(f, "array", step.array, ".-/");
       if (f.has("product", step.product.has_value()))
         expression_field(f, "product", step.product ? *step.product : step.product.emplace());
@@ -175,6 +175,8 @@ PlanStep matmul_by_workspace(IntegerExpression weight) {
   step.weight = std::move(weight);
   return step;
 }
+
+PlanStep gradient_step(IntegerExpression product) { return matmul_step("", std::move(product)); }
 
 PlanArgument packed_array(std::string name) { return {Kind::kPacked, std::move(name), 0}; }
 PlanArgument operand(std::string name) { return {Kind::kOperand, std::move(name), 0}; }

@@ -48,7 +48,7 @@ struct PlanStep {
   enum class Kind : std::uint8_t {
     kLaunch,  // launch `kernel`
     kZero,    // set workspace bytes [zero_offset, zero_offset + zero_bytes) to 0
-    kMatmul,  // multiply by a dense weight, [M][K] row-major, with the device's library
+    kMatmul,  // multiply with the device's library: a dense weight, [M][K] row-major, by X; for sddmm, dY by X
   };
   Kind kind = Kind::kLaunch;
 
@@ -65,17 +65,20 @@ struct PlanStep {
   IntegerExpression zero_offset = 0;
   IntegerExpression zero_bytes = 0;
 
-  std::string array;  // name of the packed array that holds the dense weight
+  std::string array;  // name of the packed array that holds the dense weight; empty for sddmm, which multiplies by none
   // The weight's offset in the workspace, in bytes, where an earlier step has written it. No value: it is `array`.
   std::optional<IntegerExpression> weight;
   // The offset of W X in the workspace, in bytes; fp32, in Y's layout without gaps. No value: the step computes the
-  // whole operator with its epilogue.
+  // whole operator with its epilogue. For sddmm always a value: there lies alpha * dY X^T at all places of the weight,
+  // zeros too, [M][K] row-major, in the operator's type.
   std::optional<IntegerExpression> product;
   // The library proposes a list of algorithms for `proposed_for` tokens, best first; `proposal` is an index into it.
   // proposed_for = 0: for the tokens of each run. When the list is shorter, or the algorithm does not work for the
   // tokens of a run, that run uses the first algorithm.
   int proposal = 0;
   std::int64_t proposed_for = 0;
+
+  bool makes_gradient() const { return kind == Kind::kMatmul && array.empty() && !weight; }  // the matmul of sddmm
   bool operator==(const PlanStep&) const = default;
 };
 
@@ -89,6 +92,7 @@ struct LaunchPlan {
 
 PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product);
 PlanStep matmul_by_workspace(IntegerExpression weight);  // the same, of the whole operator, by a weight at this offset
+PlanStep gradient_step(IntegerExpression product);       // dY X^T of sddmm
 inline constexpr int kMostProposals = 32;
 
 PlanArgument packed_array(std::string name);

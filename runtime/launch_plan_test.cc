@@ -112,7 +112,8 @@ TEST(LaunchPlan, MatmulStepsSurviveJson) {
   for (const LaunchPlan& plan :
        {LaunchPlan{.steps = {matmul_step("values", std::nullopt)}}, LaunchPlan{.steps = {third}},
         LaunchPlan{.steps = {matmul_step("w", formula("n * 16"))}, .workspace_bytes = 64},
-        LaunchPlan{.steps = {matmul_by_workspace(formula("n * 16"))}, .workspace_bytes = 64}}) {
+        LaunchPlan{.steps = {matmul_by_workspace(formula("n * 16"))}, .workspace_bytes = 64},
+        LaunchPlan{.steps = {gradient_step(formula("n * 16"))}, .workspace_bytes = 64}}) {
     EXPECT_TRUE(plan.has_matmul());
     EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
   }

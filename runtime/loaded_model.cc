@@ -98,7 +98,7 @@ Status load_kernels(const TunedContents& contents, bool updatable, LoadedModel& 
 
 bool uses_alpha(const LaunchPlan& plan) {
   return std::ranges::any_of(plan.steps, [](const PlanStep& step) {
-    if (step.kind == PlanStep::Kind::kMatmul) return !step.product.has_value();
+    if (step.kind == PlanStep::Kind::kMatmul) return !step.product || step.makes_gradient();
     return std::ranges::any_of(step.arguments, [](const PlanArgument& argument) {
       return argument.kind == PlanArgument::Kind::kScalar && argument.name == "alpha";
     });

@@ -62,8 +62,7 @@ struct OperatorSpec {
   OperatorKind kind = OperatorKind::kSpmm;
   std::int64_t nnz = 0;  // sddmm: nonzeros of the weight, equal to the number of outputs; otherwise 0
 
-  // Whether the operator multiplies by the weight's values. sddmm uses only the pattern, has no dense choice, and sums
-  // over tokens.
+  // Whether the operator multiplies by the weight's values. sddmm uses only the pattern, and sums over tokens.
   bool multiplies_weight() const { return kind != OperatorKind::kSddmm; }
   std::int64_t output_rows() const { return epilogue.gated ? rows / 2 : rows; }  // of Y
   // The shape of the weight.

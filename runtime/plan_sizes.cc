@@ -63,6 +63,9 @@ Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const In
 
 Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
                                       std::int64_t workspace_bytes) {
+  if (!spec.multiplies_weight())
+    return evaluate_matrix("gradient", *step.product, spec.rows, spec.cols,
+                           static_cast<std::int64_t>(size_of(spec.type)), variables, workspace_bytes);
   return evaluate_matrix("product", *step.product, spec.rows, variables.n, sizeof(float), variables, workspace_bytes);
 }
 

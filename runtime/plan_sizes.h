@@ -21,7 +21,8 @@ IntegerVariables variables_without_gaps(const OperatorSpec& spec, std::int64_t t
 // Bytes of workspace. Error: kInvalidArgument for a negative size, or one larger than any memory.
 Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const IntegerVariables& variables);
 
-// The offset in the workspace of the matmul step's W X. Error: kInvalidArgument when W X does not fit behind it.
+// The offset in the workspace of the matmul step's product, W X or dY X^T. REQUIRES: step.product. Error:
+// kInvalidArgument when the product does not fit behind it.
 Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
                                       std::int64_t workspace_bytes);
 

@@ -131,16 +131,19 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
   // A library's product turns the weight by itself.
-  if (!choice.plan.has_matmul() && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
+  if ((!choice.plan.has_matmul() || !spec.multiplies_weight()) && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
     return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
   if (choice.config.empty()) return invalid_input("it has no config");
   if (choice.plan.steps.empty()) return invalid_input("its plan has no step");
-  if (choice.plan.has_matmul() && !spec.multiplies_weight())
-    return invalid_input("its plan multiplies by the weight, of which sddmm has the pattern alone");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");
   for (const PlanStep& step : choice.plan.steps) {
-    if (step.kind == PlanStep::Kind::kMatmul && !step.weight)
+    if (step.kind != PlanStep::Kind::kMatmul) continue;
+    if (!spec.multiplies_weight()) {
+      if (!step.makes_gradient() || !step.product)
+        return invalid_input("its plan multiplies by the weight, of which sddmm has the pattern alone");
+    } else if (!step.weight) {
       SPARSMITH_RETURN_IF_ERROR(check_dense(*packing, step.array, weight));
+    }
   }
   std::vector<std::string_view> operands;
   for (const Operand& operand : spec.operands()) operands.push_back(operand.name);

@@ -308,6 +308,7 @@ Status BucketSearch::interleave_best() {
   auto timings = session_->time_interleaved(loaded, names, run_.options.timing);
   if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
     alone(finalists);
+    time_products(finalists);
     return {};
   }
   for (std::size_t i = 0; i < finalists.size(); ++i) enter(*finalists[i], std::move((*timings)[i]));
@@ -316,7 +317,26 @@ Status BucketSearch::interleave_best() {
       if (vendor.name == names[i]) vendor.timing = std::move((*timings)[loaded.size() + i]);
     }
   }
+  time_products(finalists);
   return {};
+}
+
+// What a dense layer takes beside baselines that gather.
+void BucketSearch::time_products(const std::vector<Trial*>& finalists) {
+  std::vector<Trial*> trials;
+  std::vector<CompiledCandidate> products;
+  for (Trial* trial : finalists) {
+    if (!session_->health().ok() || trial->state != State::kTimed || !gathers(trial->candidate)) continue;
+    trials.push_back(trial);
+    products.push_back(product_of(trial->loaded));
+  }
+  if (trials.empty()) return;
+  auto timings = session_->time_unverified(products, run_.options.timing);
+  if (!timings.ok() || timings->size() != trials.size()) {
+    log_warning("N = {}: dense gradients are not timed: {}", bucket_.tokens, timings.status().message());
+    return;
+  }
+  for (std::size_t i = 0; i < trials.size(); ++i) trials[i]->product = std::move((*timings)[i]);
 }
 
 // One of the finalists took the worker down: each runs by itself, so that it is known which.

@@ -88,6 +88,7 @@ class BucketSearch : private TrialBench {
   std::vector<std::size_t> finalists();
   Status interleave_best();
   void alone(const std::vector<Trial*>& finalists);
+  void time_products(const std::vector<Trial*>& finalists);
 
   const TuneRun& run_;
   Bucket& bucket_;

@@ -9,6 +9,7 @@
 
 #include "base/parallel_for.h"
 #include "formats/packed_format.h"
+#include "search/choice/training.h"
 
 namespace sparsmith {
 namespace {
@@ -118,6 +119,19 @@ std::vector<std::vector<ByteOption>> smaller_ways(const TuneReport& report) {
   return costs;
 }
 
+void say_whether_training_fits(TuneReport& report) {
+  for (const WeightResult& weight : report.weights) {
+    const std::int64_t bytes = weight.gpu_bytes() + std::ssize(weight.packings) * places_bytes(weight.nnz);
+    const std::int64_t room = training_room(weight);
+    if (bytes <= room) continue;
+    report.memory.unmet = fmt::format(
+        "the memory of masked dense training has no room for {}: its smallest packings take {} bytes with their places, "
+        "of {} that are left; leave it out (--exclude)",
+        weight.name, bytes, room);
+    return;
+  }
+}
+
 void say_whether_weights_fit(const TuneOptions& options, TuneReport& report) {
   double least = 0;
   const WeightResult* largest = nullptr;
@@ -157,6 +171,7 @@ void add_up(const TuneOptions& options, TuneReport& report) {
     use.us += microseconds(weight.buckets);
   }
   for (const double memory : kShares) {
+    if (options.train) return;  // its bound is no share of the dense bytes
     if (options.model_bytes == 0 && memory <= options.memory) continue;
     const MemoryUse::Faster faster = with_memory(report, memory);
     if (faster.us >= 0.99 * use.us) continue;
@@ -199,6 +214,8 @@ Status fit_model(std::span<const WeightInput> inputs, const TuneOptions& options
 Status bound_memory(std::span<const WeightInput> inputs, const TuneOptions& options, TuneReport& report) {
   if (options.model_bytes > 0) {
     SPARSMITH_RETURN_IF_ERROR(fit_model(inputs, options, report));
+  } else if (options.train) {
+    say_whether_training_fits(report);
   } else {
     say_whether_weights_fit(options, report);
   }

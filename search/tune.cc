@@ -17,6 +17,7 @@
 #include "base/stopwatch.h"
 #include "search/byte_limit.h"
 #include "search/choice/kernel_images.h"
+#include "search/choice/training.h"
 #include "search/schedule.h"
 #include "search/trial/device_sessions.h"
 #include "search/weight_search.h"
@@ -41,6 +42,8 @@ Status check_options(std::span<const WeightInput> weights, const TuneOptions& op
     if (std::ranges::count(options.kinds, options.kinds[i]) > 1)
       return invalid_argument(fmt::format("the operator {} is asked for twice", operator_kind_name(options.kinds[i])));
   if (options.kinds.empty()) return invalid_argument("there is no operator to tune for");
+  if (options.train && (options.kinds.size() != kOperatorKinds.size() || options.model_bytes > 0))
+    return invalid_argument("training takes all operators, and has a bound of its own on memory");
   const auto check_specs = [&](const Epilogue& epilogue) -> Status {
     for (const OperatorSpec& spec : options.specs_of(0, 0, 0, DataType::kFloat16, epilogue))
       SPARSMITH_RETURN_IF_ERROR(spec.check());
@@ -112,6 +115,7 @@ class Run {
     collect_outcomes();
     report_.device = run_.device;
     SPARSMITH_RETURN_IF_ERROR(bound_memory(weights_, options_, report_));
+    if (options_.train) report_.training = training_use(report_);
     Status fault;
     report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache, fault);
     if (!interrupted()) SPARSMITH_RETURN_IF_ERROR(fault);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "search/choice/training.h"
 #include "search/record/tuned_output.h"
 #include "tests/support/tune_fixture.h"
 
@@ -37,7 +38,7 @@ TEST_F(TunerOperatorsTest, EachHasItsChoices) {
     EXPECT_EQ(choices[0].tokens, 1);
     EXPECT_EQ(choices[1].tokens, 8);
     EXPECT_EQ(choices[0].spec.epilogue.bias, choices[0].spec.kind == OperatorKind::kSpmm) << "of spmm alone";
-    EXPECT_EQ(choices[0].dense_us > 0, choices[0].spec.multiplies_weight());
+    EXPECT_EQ(choices[0].dense_us, device_.dense_us) << "of sddmm without the gather";
   }
   EXPECT_EQ(device_.weights_set, 3) << "once for each operator";
   const TunedContents contents = tuned_contents(report, {});
@@ -56,6 +57,70 @@ TEST_F(TunerOperatorsTest, SharedPackingsCountOnce) {
   for (const BucketChoice& bucket : result.buckets) EXPECT_TRUE(bucket.is_baseline());
   EXPECT_EQ(result.packings.size(), 1U);
   EXPECT_EQ(result.gpu_bytes(), result.dense_bytes());
+}
+
+// The library computes the whole gradient, in the packing of other families of sddmm.
+TEST_F(TunerOperatorsTest, ADenseProductServesTheGradientOfTheWeight) {
+  options_.kinds = {OperatorKind::kSddmm};
+  device_.time_us = [](const CompiledCandidate&) { return 100; };
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  for (const BucketChoice& bucket : report.weights.at(0).buckets) {
+    EXPECT_TRUE(bucket.is_baseline());
+    EXPECT_EQ(bucket.us(), device_.dense_us + 10);
+    EXPECT_EQ(bucket.dense_us, device_.dense_us);
+    EXPECT_THAT(bucket.reason, testing::HasSubstr("dense with its gather 30.00 us"));
+    EXPECT_TRUE(bucket.candidate.packing.starts_with("csr_u16")) << bucket.candidate.packing;
+  }
+  EXPECT_TRUE(tuned_contents(report, {}).validate().ok()) << tuned_contents(report, {}).validate().to_string();
+  device_.dense_us = 0;  // no library
+  cache_ = "other.db";
+  for (const BucketChoice& bucket : run({weight("w", 64, 96, 1)}).weights.at(0).buckets) {
+    EXPECT_EQ(bucket.candidate.config.family, "sampled");
+    EXPECT_EQ(bucket.dense_us, 0);
+  }
+}
+
+// One bound for all packings and their places, and a report of a step.
+TEST_F(TunerOperatorsTest, TrainingHasABoundOfItsOwn) {
+  options_.train = true;
+  options_.memory = 1;
+  const TuneReport report = run({weight("w", 512, 1024, 1), weight("v", 64, 96, 2)});
+  ASSERT_TRUE(report.training.has_value());
+  EXPECT_TRUE(report.memory.unmet.empty()) << report.memory.unmet;
+  const TrainingUse& use = *report.training;
+  EXPECT_LE(use.bytes(), use.dense_bytes);
+  std::int64_t packings = 0;
+  for (const WeightResult& each : report.weights) {
+    packings += each.gpu_bytes();
+    EXPECT_LE(each.gpu_bytes() + std::ssize(each.packings) * places_bytes(each.nnz), training_room(each));
+  }
+  EXPECT_EQ(use.packing_bytes, packings);
+  ASSERT_EQ(use.steps.size(), 2U);
+  for (const TrainingUse::Step& step : use.steps) {
+    double us = 0;
+    for (const WeightResult& each : report.weights)
+      for (const BucketChoice& bucket : each.buckets) us += bucket.tokens == step.tokens ? bucket.us() : 0;
+    EXPECT_DOUBLE_EQ(step.us, us);
+    EXPECT_DOUBLE_EQ(step.dense_us, 6 * device_.dense_us);
+  }
+  options_.train = false;
+  EXPECT_EQ(run({weight("w", 512, 1024, 1), weight("v", 64, 96, 2)}).cached, 0) << "chosen for another goal";
+  options_.train = true;
+  options_.kinds.pop_back();
+  EXPECT_THAT(try_run({weight("w", 64, 96, 1)}).status().message(), testing::HasSubstr("training takes all operators"));
+}
+
+TEST(TrainingBytes, AreThoseOfMixedPrecisionWithAdam) {
+  EXPECT_EQ(masked_dense_bytes(10, 20, DataType::kFloat16), 200 * (2 + 2 + 4 + 8 + 1));
+  EXPECT_EQ(masked_dense_bytes(10, 20, DataType::kFloat32), 200 * (4 + 4 + 8 + 1));
+  EXPECT_EQ(sparse_state_bytes(20, DataType::kBFloat16), 20 * (2 + 4 + 8));
+  EXPECT_EQ(sparse_state_bytes(20, DataType::kFloat32), 20 * (4 + 4 + 8));
+  WeightResult weight;
+  weight.rows = 10;
+  weight.cols = 20;
+  weight.type = DataType::kFloat16;
+  weight.nnz = 20;
+  EXPECT_EQ(training_room(weight), 200 * 17 - 20 * 14);
 }
 
 // What fits for each operator by itself need not fit for all.

@@ -152,6 +152,11 @@ class TunedTiming {
     baseline.name = dense.candidate.config.family;
     baseline.detail = dense.candidate.config.text();
     baseline.timing = std::move(timings[1]);
+    if (gathers(dense.candidate)) {
+      SPARSMITH_ASSIGN_OR_RETURN(timings, session_.time_unverified({product_of(dense.loaded)}, options_.timing));
+      if (timings.size() != 1) return internal_error("the time of a dense gradient is missing");
+      baseline.timing = std::move(timings.front());
+    }
     baseline.verification = dense.verification;
     baseline.weight_bytes = dense_.bytes();
     bucket.dense_us = baseline.timing.median_us;

@@ -8,6 +8,7 @@
 #include "base/stopwatch.h"
 #include "search/bucket_search.h"
 #include "search/byte_limit.h"
+#include "search/choice/training.h"
 #include "search/weight_search.h"
 
 namespace sparsmith {
@@ -16,7 +17,7 @@ namespace {
 std::string nothing_passes(const Bucket& bucket) {
   const auto dense = std::ranges::find(bucket.trials, true, &Trial::baseline);
   return fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
-                     dense == bucket.trials.end() ? "no dense product computes the operator" : dense->reason);
+                     dense == bucket.trials.end() ? "it was not tried" : dense->reason);
 }
 
 }  // namespace
@@ -103,11 +104,22 @@ Trial* WeightSearch::unverified_choice(Bucket& bucket) {
   return nullptr;
 }
 
+// What counts of each packing.
+std::map<std::string, std::int64_t> WeightSearch::packing_bytes() const {
+  std::map<std::string, std::int64_t> all = packings_.sizes();
+  if (!run_.options.train) return all;
+  for (auto& [packing, bytes] : all) bytes += places_bytes(weight_.nnz);
+  return all;
+}
+
 // The packings that the choices may read. Choices kept from an earlier run read all of theirs.
 std::vector<std::string> WeightSearch::kept_packings(const std::vector<BucketTimes>& times, bool keep) {
   too_large_ = false;
-  const auto most = static_cast<std::int64_t>(run_.options.most_memory() * static_cast<double>(weight_.dense_bytes()));
-  const std::map<std::string, std::int64_t> bytes = packings_.sizes();
+  const std::int64_t most =
+      run_.options.train
+          ? training_room(weight_)
+          : static_cast<std::int64_t>(run_.options.most_memory() * static_cast<double>(weight_.dense_bytes()));
+  const std::map<std::string, std::int64_t> bytes = packing_bytes();
   if (!keep) {
     std::vector<std::string> kept = choose_packings(times, bytes, most);
     if (!kept.empty()) return kept;
@@ -164,7 +176,7 @@ Status WeightSearch::choose() {
       store_choice(run_, goal_, weight_, weight_.buckets.back(), *families);
   }
   if (!keep) {
-    weight_.alternatives = alternatives_of(run_.options, weight_, buckets_, kept, packings_.sizes(), predict_);
+    weight_.alternatives = alternatives_of(run_.options, weight_, buckets_, kept, packing_bytes(), predict_);
   }
   return {};
 }

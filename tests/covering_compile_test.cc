@@ -84,10 +84,16 @@ TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
   fmt::print("{} kernels for {}\n", list.size(), GetParam());
 }
 
-TEST_P(CoveringCompileTest, TheKernelBehindADenseProductCompilesAndDoesNotSpill) {
+TEST_P(CoveringCompileTest, TheKernelsBehindADenseProductCompileAndDoNotSpill) {
   std::vector<KernelSource> list;
   for (const KernelCase& each : draw_dense_epilogue_cases(kSeed, 1)) {
     const auto candidate = dense_with_epilogue(each.problem.spec);
+    ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
+    list.push_back(candidate->kernels.at(0));
+  }
+  for (const KernelCase& each : draw_dense_gradient_cases(kSeed, 2)) {
+    PackedWeight packed;
+    const auto candidate = generate_case(each, packed);
     ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
     list.push_back(candidate->kernels.at(0));
   }

@@ -114,7 +114,8 @@ Status draw_file(Random& random, const Family& family, Output& output) {
       if (family.name.ends_with("_rest")) matrix = fill_blocks(random, matrix, 8, 4);
       problem.tokens = family.name == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
       // Of a kind and, after some attempts, of a type that the family serves.
-      const bool multiplies = family.serves(OperatorSpec());
+      const bool gradient = family.serves({.kind = OperatorKind::kSddmm}) && random() % 2 == 0;
+      const bool multiplies = family.serves(OperatorSpec()) && !gradient;
       problem.spec = draw_spec(random, multiplies ? OperatorKind::kSpmm : OperatorKind::kSddmm, matrix);
       if (family.is_baseline) problem.spec.type = DataType::kFloat32;  // all that the tests' cuBLASLt knows
       matrix.data_type = problem.spec.type;

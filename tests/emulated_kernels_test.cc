@@ -140,6 +140,56 @@ TEST(EmulatedDenseEpilogueTest, AKernelBehindAProductIsHeldToTheBoundOfEachOutpu
   EXPECT_GT(refused, 0);
 }
 
+// The gradient of a weight by a dense product, and the kernel that takes the weight's elements from it.
+TEST(EmulatedDenseGradientTest, AgreesWithEigen) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  std::set<std::string> kernels;
+  const ImageOf image_of = [&kernels](const KernelSource& kernel) {
+    kernels.insert(kernel.name);
+    return source_image(kernel);
+  };
+  for (const KernelCase& each : draw_dense_gradient_cases(seed, 24)) {
+    const Status status = run_case(each, **executor, image_of);
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
+  }
+  EXPECT_EQ(kernels.size(), 3U * 2 * 2) << "types, columns of 16 and 32 bits, beta";
+}
+
+TEST(EmulatedDenseGradientTest, MistakesAreCaught) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  static constexpr std::pair<const char*, const char*> kMistakes[] = {
+      {"static_cast<i64>(row) * cols", "static_cast<i64>(row) * rows"},
+      {"row += grid_size_x() * kRows", "row += rows"},
+      {"first += 32 * kNonzeros", "first += segment.length"},
+      {"at < segment.length ? at : segment.length - 1", "at"},
+      {"if (at < segment.length) output.store", "output.store"},
+      {"output.store(segment.first + at, 0, 1, stored)", "output.store(segment.first + first, 0, 1, stored)"},
+      {"line + column[i]", "line + column[0]"},
+      {"nullptr, 0, 1.0F, beta", "nullptr, 0, 1.0F, 1.0F"},
+      {"if (beta != 0.0F) value", "value"},
+      {"constexpr int kRows = kThreads / 32", "constexpr int kRows = kThreads / 16"}};
+  for (const auto& [from, to] : kMistakes) {
+    const ImageOf image_of = [&](const KernelSource& kernel) {
+      KernelSource wrong = kernel;
+      const std::size_t at = wrong.source.find(from);
+      if (at != std::string::npos) wrong.source.replace(at, std::string_view(from).size(), to);
+      return source_image(wrong);
+    };
+    bool caught = false;
+    for (std::uint64_t draw = 0; draw < 20 && !caught; ++draw)
+      caught = std::ranges::any_of(draw_dense_gradient_cases(seed + draw, 4), [&](const KernelCase& each) {
+        return !run_case(each, **executor, image_of).ok();
+      });
+    EXPECT_TRUE(caught) << from << " -> " << to;
+  }
+}
+
 TEST(EmulatedGatedTest, MistakesAreCaught) {
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
@@ -199,6 +249,35 @@ TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
           run_value_writer_case(draw_value_writer_case(random, format.name), random, **executor, source_image);
       ASSERT_TRUE(status.ok()) << status.to_string();
     }
+  }
+}
+
+// The packings that families read, of the weight and of its transpose, hybrids too.
+TEST(EmulatedValueWriterTest, ServesThePackingsOfAllFamilies) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  Random random(seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  for (const std::string& name : kernel_families()) {
+    if (!family(name)->serves(OperatorSpec())) continue;
+    std::set<std::string> packings;
+    std::set<bool> of_transposed;
+    for (int kernel = 0; kernel < 200 && (kernel < 4 || of_transposed.size() < 2); ++kernel) {
+      for (const KernelCase& each : draw_cases(*family(name), seed + static_cast<std::uint64_t>(kernel), 1, 4, kernel)) {
+        ValueWriterCase writer;
+        writer.updates = 2;
+        ASSERT_TRUE(generate_case(each, writer.packed).ok()) << each.text();
+        writer.matrix = multiplied(each.problem.spec.kind, each.matrix);
+        writer.source = random() % 2 == 0 ? each.problem.spec.type : DataType::kFloat32;
+        of_transposed.insert(is_transposed(writer.packed.packing));
+        packings.insert(writer.packed.packing);
+        const Status status = run_value_writer_case(std::move(writer), random, **executor, source_image);
+        ASSERT_TRUE(status.ok()) << each.text() << "\n" << status.to_string();
+      }
+    }
+    EXPECT_EQ(of_transposed.size(), 2U) << name;
+    fmt::print("{}: {} packings\n", name, packings.size());
   }
 }
 

@@ -235,15 +235,23 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
   EXPECT_FALSE(timing->front().warm);
 }
 
-// Each algorithm that the library proposes, as the library's own epilogue and as a product of its own; those that it
-// does not propose say so.
+// Each algorithm that the library proposes, as the library's own epilogue, as a product of its own and as a gradient;
+// those that it does not propose say so.
 TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
   const Case& c = GetParam();
   const CsrMatrix matrix = drawn_weight(1001, 2048, 0.1, kSeed);
-  for (const char* epilogue : {"none", "relu+residual"}) {
-    const Problem problem{sample_spec(matrix, c.type, c.layout, epilogue), c.tokens, worker_->properties()};
+  std::vector<OperatorSpec> specs;
+  for (const char* epilogue : {"none", "relu+residual"})
+    specs.push_back(sample_spec(matrix, c.type, c.layout, epilogue));
+  for (const bool beta : {false, true}) {
+    OperatorSpec& gradient = specs.emplace_back(OperatorSpec{
+        .type = c.type, .layout = c.layout, .epilogue = {.beta = beta}, .kind = OperatorKind::kSddmm});
+    gradient.set_weight(matrix.rows, matrix.cols, matrix.nnz());
+  }
+  for (const OperatorSpec& spec : specs) {
+    const Problem problem{spec, c.tokens, worker_->properties()};
     ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
-    const PackedWeight packed = *pack("dense", matrix, c.type);
+    const PackedWeight packed = *dense_family().pack({"dense", {{"proposal", 0}}}, problem, matrix);
     ASSERT_TRUE(worker_->add_packing(packed).ok());
     ASSERT_TRUE(worker_->call(TokensCall{c.tokens, kSeed}).ok());
     const Family& dense = dense_family();
@@ -269,9 +277,8 @@ TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
       EXPECT_LE(verification->norm_error, norm_error_limit(c.type));
       const auto timing = worker_->call(TimeCall{{loaded}, {}, {}});
       ASSERT_TRUE(timing.ok()) << timing.status().to_string();
-      fmt::print("  {} N={} {} {}: proposal {} takes {:.2f} us, error/bound {:.3f}\n", short_name(c.type), c.tokens,
-                 layout_name(c.layout), epilogue, proposal, timing->front().median_us,
-                 verification->max_error_over_bound);
+      fmt::print("  {} N={}: proposal {} takes {:.2f} us, error/bound {:.3f}\n", spec.name(), c.tokens, proposal,
+                 timing->front().median_us, verification->max_error_over_bound);
       ++right;
     }
     EXPECT_GT(right, 0);

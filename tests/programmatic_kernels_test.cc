@@ -104,5 +104,18 @@ TEST(ProgrammaticDenseEpilogueTest, WaitsForTheProduct) {
   }
 }
 
+TEST(ProgrammaticDenseGradientTest, WaitsForTheProduct) {
+  const auto executor = emulator();
+  for (KernelCase& each : draw_dense_gradient_cases(7, 1)) {
+    if (each.matrix.nnz() == 0) continue;
+    each.programmatic = true;
+    PackedWeight packed;
+    const auto candidate = generate_case(each, packed);
+    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+    expect_waits(candidate->kernels.at(0).name, each.text(),
+                 [&](const ImageOf& image_of) { return run_case(each, *executor, image_of); });
+  }
+}
+
 }  // namespace
 }  // namespace sparsmith::test

@@ -47,6 +47,12 @@ std::map<std::string, KernelSource> some_kernels() {
     EXPECT_TRUE(candidate.ok()) << candidate.status().to_string();
     if (candidate.ok()) add(candidate->kernels.at(0));
   }
+  for (const KernelCase& drawn : draw_dense_gradient_cases(11, 1)) {
+    PackedWeight packed;
+    const auto candidate = generate_case(drawn, packed);
+    EXPECT_TRUE(candidate.ok()) << candidate.status().to_string();
+    if (candidate.ok()) add(candidate->kernels.at(0));
+  }
   const auto reference = reference_kernel(DataType::kFloat16);
   EXPECT_TRUE(reference.ok()) << reference.status().to_string();
   if (reference.ok()) add(*reference);
@@ -76,7 +82,8 @@ std::map<std::string, KernelSource> some_kernels() {
                            "relayout_panels",
                            "finish_rows",
                            "finish_parts",
-                           "dense_epilogue"})
+                           "dense_epilogue",
+                           "dense_gather"})
     EXPECT_GE(kinds[kind], 1) << kind;
   return sources;
 }

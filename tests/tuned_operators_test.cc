@@ -35,12 +35,8 @@ class TunedOperatorsTest : public testing::Test {
       OperatorSpec spec{.kind = kind};
       spec.set_weight(matrix_.rows, matrix_.cols, matrix_.nnz());
       weight.operators.push_back({spec, {}});
-      if (kind == OperatorKind::kSddmm) {
-        add_choice("sampled", 8);
-      } else {
-        add_choice("rows", 4);
-        add_choice("dense", 8);
-      }
+      add_choice(kind == OperatorKind::kSddmm ? "sampled" : "rows", 4);
+      add_choice("dense", 8);
     }
     ASSERT_TRUE(write_tuned_file(path_, contents_).ok()) << write_tuned_file(path_, contents_).to_string();
   }
@@ -95,7 +91,7 @@ TEST_F(TunedOperatorsTest, AllAreCorrect) {
           0)
           << output_;
       EXPECT_NE(output_.find("correct"), std::string::npos) << output_;
-      const char* const chosen = kind == std::string("sddmm") ? "sampled" : tokens > 4 ? "dense" : "rows";
+      const char* const chosen = tokens > 4 ? "dense" : kind == std::string("sddmm") ? "sampled" : "rows";
       EXPECT_NE(output_.find(chosen), std::string::npos) << output_;
     }
   }

@@ -42,16 +42,20 @@ void add_rejections(const Bucket& bucket, BucketChoice& choice) {
 
 namespace {
 
-// As one more library; nothing where none passed.
+// As one more library; nothing where none passed. For sddmm the product alone: a dense layer gathers nothing.
 std::optional<VendorTiming> dense_of(const Bucket& bucket, bool predicted) {
   const Trial* const dense = baseline_of(bucket.trials, predicted);
   if (dense == nullptr) return std::nullopt;
+  const bool is_product = gathers(dense->candidate);
+  if (is_product && !predicted && !dense->product) return std::nullopt;
   VendorTiming timing;
   timing.name = dense->candidate.config.family;
   timing.detail = dense->identity.config;
-  timing.timing = dense->timing;
-  if (dense->state == Trial::State::kWaiting)
-    timing.timing.median_us = timing.timing.q1_us = timing.timing.q3_us = dense->candidate.predicted_us;
+  timing.timing = is_product ? dense->product.value_or(Timing()) : dense->timing;
+  if (is_product ? !dense->product : dense->state == Trial::State::kWaiting) {
+    const double us = is_product ? dense->predicted_product_us : dense->candidate.predicted_us;
+    timing.timing.median_us = timing.timing.q1_us = timing.timing.q3_us = us;
+  }
   timing.weight_bytes = dense->packed_bytes;
   timing.verification = dense->verification;
   return timing;
@@ -63,17 +67,29 @@ std::vector<double> calls_of(const TuneOptions& options, const OperatorSpec& spe
   if (!options.calls.empty()) return options.calls;
   std::vector<double> calls;
   double first_us = 0;
+  OperatorSpec counted = spec;
+  if (options.train) {  // each N has as many calls of all three
+    counted.kind = OperatorKind::kSpmm;
+    counted.epilogue = {};
+    counted.set_weight(spec.weight_rows(), spec.weight_cols(), spec.nnz);
+  }
   for (const std::int64_t tokens : options.tokens) {
-    const double us = baseline_us({spec, tokens, device});
+    const double us = baseline_us({counted, tokens, device});
     if (calls.empty()) first_us = us;
-    calls.push_back(us > 0 ? first_us / us : 1);  // no dense product computes some operators
+    calls.push_back(us > 0 ? first_us / us : 1);
   }
   return calls;
 }
 
 BucketTimes times_of(const Bucket& bucket, bool predicted) {
-  const std::optional<VendorTiming> dense = dense_of(bucket, predicted);
-  BucketTimes times{bucket.calls, dense ? dense->timing.median_us : 0, {}};
+  const Trial* const dense = baseline_of(bucket.trials, predicted);
+  BucketTimes times;
+  times.calls = bucket.calls;
+  if (dense != nullptr) {
+    times.dense_us =
+        dense->state == Trial::State::kWaiting ? dense->candidate.predicted_us : dense->timing.median_us;
+    times.dense_packing = dense->identity.packing;
+  }
   // As choose_trial() will see them: beside times of the final, those from outside of it do not count.
   std::set<std::string> in_final;
   for (const Trial& trial : bucket.trials) {

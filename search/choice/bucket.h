@@ -27,7 +27,8 @@ struct Bucket {
 };
 
 // How often each of options.tokens is run: options.calls, or such that a dense product spends the same time at each N
-// as at the first. By the cost model, so that a weight has the same counts in every run.
+// as at the first; for training equally often for all operators. By the cost model, so that a weight has the same
+// counts in every run.
 std::vector<double> calls_of(const TuneOptions& options, const OperatorSpec& spec, const DeviceProperties& device);
 
 // The input of choose_packings(). `predicted`: untimed trials count with their predictions.

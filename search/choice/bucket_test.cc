@@ -1,5 +1,6 @@
 #include "search/choice/bucket.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -57,9 +58,48 @@ TEST(CallsOfTest, WithoutCountsDenseTakesEquallyLongAtEachN) {
   }
   options.calls = {5, 1, 1, 3};
   EXPECT_EQ(calls_of(options, spec, device), options.calls);
-  spec.kind = OperatorKind::kSddmm;  // no dense product computes it
-  options.calls.clear();
-  EXPECT_EQ(calls_of(options, spec, device), std::vector<double>(4, 1.0));
+}
+
+TEST(CallsOfTest, TrainingCallsAllOperatorsEquallyOften) {
+  TuneOptions options;
+  options.tokens = {64, 4096, 32768};
+  options.train = true;
+  const DeviceProperties device = typical_device(90);
+  std::vector<std::vector<double>> calls;
+  for (const OperatorKind kind : kOperatorKinds) {
+    OperatorSpec spec{.type = DataType::kFloat16, .kind = kind};
+    spec.set_weight(4096, 14336, 1000);
+    if (kind == OperatorKind::kSpmm) spec.epilogue = Epilogue::parse("bias+gelu").value();
+    calls.push_back(calls_of(options, spec, device));
+  }
+  EXPECT_EQ(calls[0], calls[1]);
+  EXPECT_EQ(calls[0], calls[2]);
+  EXPECT_LT(calls[0][2], calls[0][1]);
+}
+
+// What a baseline gathers counts for the choice; a dense layer does not gather.
+TEST(TimesOfTest, ADenseGradientIsReportedWithoutItsGather) {
+  Bucket bucket;
+  Trial& dense = bucket.trials.emplace_back(timed("csr", 34, true));
+  dense.baseline = true;
+  dense.candidate.plan.steps = {gradient_step(0)};
+  dense.candidate.predicted_us = 30;
+  dense.predicted_product_us = 20;
+  EXPECT_EQ(times_of(bucket, false).dense_us, 34);
+  const auto choice = [&](bool predicted) {
+    const auto winner = choose_trial(bucket.trials, {"csr"}, true, predicted);
+    EXPECT_THAT(winner->reason, testing::HasSubstr("dense with its gather"));
+    return bucket_choice(bucket, *winner, predicted, "");
+  };
+  EXPECT_EQ(choice(false).dense_us, 0) << "the product alone was not timed";
+  dense.product.emplace().median_us = 25;
+  EXPECT_EQ(choice(false).dense_us, 25);
+  EXPECT_EQ(choice(false).vendors.at(0).timing.median_us, 25);
+  EXPECT_EQ(times_of(bucket, false).dense_us, 34);
+  dense.state = Trial::State::kWaiting;
+  dense.product.reset();
+  EXPECT_EQ(choice(true).dense_us, 20);
+  EXPECT_EQ(times_of(bucket, true).dense_us, 30);
 }
 
 }  // namespace

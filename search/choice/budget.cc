@@ -49,7 +49,6 @@ double promised_gain_us(const Problem& problem, const SearchSpace& space) {
   constexpr double kDoubt = 0.02;  // of dense
   const double dense_us = baseline_us(problem);
   const double best_us = space.configs.empty() ? dense_us : space.configs.front().predicted_us;
-  if (dense_us <= 0) return best_us;  // where nothing is dense, what takes long is worth a search
   return std::max(dense_us - best_us, kDoubt * dense_us);
 }
 

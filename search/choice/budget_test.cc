@@ -79,17 +79,5 @@ TEST(BudgetTest, AGainIsWhatDenseTakesLonger) {
   EXPECT_NEAR(promised_gain_us(problem, space), 0.02 * dense, 1e-9);
 }
 
-TEST(BudgetTest, WhereNothingIsDenseAGainIsWhatTheBestTakes) {
-  Problem problem;
-  problem.spec.rows = problem.spec.cols = 4096;
-  problem.spec.kind = OperatorKind::kSddmm;
-  problem.device = typical_device(90);
-  ASSERT_EQ(baseline_us(problem), 0);
-  SearchSpace space;
-  space.configs.push_back({{}, 7});
-  space.configs.push_back({{}, 9});
-  EXPECT_EQ(promised_gain_us(problem, space), 7);
-}
-
 }  // namespace
 }  // namespace sparsmith

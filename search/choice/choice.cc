@@ -10,8 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/tuned_file.h"
-
 namespace sparsmith {
 namespace {
 
@@ -157,10 +155,15 @@ struct Ranked {
   Timing timing;
 };
 
-std::string kept_dense(double sparse_us, double dense_us) {
+std::string_view name_of(const Trial& dense) { return gathers(dense.candidate) ? "dense with its gather" : "dense"; }
+
+std::string kept_dense(double sparse_us, const Ranked& dense) {
+  const double dense_us = dense.timing.median_us;
   if (sparse_us == kNever)
-    return fmt::format("dense is kept: no sparse candidate passed; dense takes {:.2f} us", dense_us);
-  return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us", sparse_us, dense_us);
+    return fmt::format("dense is kept: no sparse candidate passed; {} takes {:.2f} us", name_of(*dense.trial),
+                       dense_us);
+  return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, {} {:.2f} us", sparse_us,
+                     name_of(*dense.trial), dense_us);
 }
 
 // What is known of a trial's time; nothing of one that was rejected.
@@ -210,7 +213,7 @@ std::optional<Ranked> best_of(const std::vector<Trial>& trials, bool predicted, 
 // Why no baseline was measured.
 std::string without_baseline(const std::vector<Trial>& trials) {
   const auto one = std::ranges::find(trials, true, &Trial::baseline);
-  if (one == trials.end()) return "the fastest candidate; no dense product computes the operator";
+  if (one == trials.end()) return "the fastest candidate; dense was not measured";
   return fmt::format("the fastest candidate; dense was not measured{}{}", one->reason.empty() ? "" : ": ", one->reason);
 }
 
@@ -236,8 +239,9 @@ std::vector<std::string> packings_within(const std::vector<BucketTimes>& buckets
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
                                          std::int64_t most_bytes) {
   std::vector<std::string> kept = packings_within(buckets, packing_bytes, most_bytes, kMostSlowdown);
-  const auto dense = packing_bytes.find(std::string(kDensePacking));
-  if (kept.empty() && dense != packing_bytes.end() && dense->second > most_bytes)
+  std::set<std::string> dense;
+  for (const BucketTimes& bucket : buckets) dense.insert(bucket.dense_packing);
+  if (kept.empty() && bytes_of(packing_bytes, {dense.begin(), dense.end()}) > most_bytes)
     kept = packings_within(buckets, packing_bytes, most_bytes, std::numeric_limits<double>::infinity());
   return kept;
 }
@@ -284,22 +288,23 @@ std::optional<Winner> choose_trial(const std::vector<Trial>& trials, const std::
     }
     if (fastest && clearly_faster(fastest->timing, dense->timing))
       return Winner{dense->trial, kept_for_memory(*fastest, *dense)};
-    return Winner{dense->trial, kept_dense(fastest ? fastest->timing.median_us : kNever, dense->timing.median_us)};
+    return Winner{dense->trial, kept_dense(fastest ? fastest->timing.median_us : kNever, *dense)};
   }
   if (!dense) return Winner{best->trial, without_baseline(trials)};
   if (clearly_faster(best->timing, dense->timing)) {
-    return Winner{best->trial, fmt::format("{:.2f}x as fast as dense ({:.2f} us)",
-                                           dense->timing.median_us / best->timing.median_us, dense->timing.median_us)};
+    return Winner{best->trial, fmt::format("{:.2f}x as fast as {} ({:.2f} us)",
+                                           dense->timing.median_us / best->timing.median_us, name_of(*dense->trial),
+                                           dense->timing.median_us)};
   }
-  if (is_kept(*dense->trial)) return Winner{dense->trial, kept_dense(best->timing.median_us, dense->timing.median_us)};
+  if (is_kept(*dense->trial)) return Winner{dense->trial, kept_dense(best->timing.median_us, *dense)};
   const double dense_us = dense->timing.median_us;
   if (best->timing.median_us > (1 + kMostSlowdown) * dense_us) {
     return Winner{best->trial,
-                  fmt::format("{:.2f}x the time of dense ({:.2f} us), for which the memory bound has no room",
-                              best->timing.median_us / dense_us, dense_us)};
+                  fmt::format("{:.2f}x the time of {} ({:.2f} us), for which the memory bound has no room",
+                              best->timing.median_us / dense_us, name_of(*dense->trial), dense_us)};
   }
-  return Winner{best->trial, fmt::format("within {:.0f} % of dense ({:.2f} us), which the weight does not keep",
-                                         100 * kMostSlowdown, dense_us)};
+  return Winner{best->trial, fmt::format("within {:.0f} % of {} ({:.2f} us), which the weight does not keep",
+                                         100 * kMostSlowdown, name_of(*dense->trial), dense_us)};
 }
 
 }  // namespace sparsmith

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/tuned_file.h"
 #include "search/trial/trial.h"
 
 namespace sparsmith {
@@ -14,8 +15,9 @@ namespace sparsmith {
 // The times of a weight at one N.
 struct BucketTimes {
   double calls = 1;
-  double dense_us = 0;                    // of the baseline; 0: not known
+  double dense_us = 0;                    // of the baseline, with sddmm's gather; 0: not known
   std::map<std::string, double> best_us;  // of each packing
+  std::string dense_packing = std::string(kDensePacking);  // of the baseline
 };
 
 // No N may be slower than dense by more than this share, unless the bound on bytes has no room for dense.

@@ -31,6 +31,9 @@ struct TuneOptions {
   // time within this bound, with no N slower than dense.
   double memory = 1;
   std::int64_t model_bytes = 0;  // a bound for all weights together in place of `memory`; 0: none
+  // The bound of each weight is that of training, in place of `memory`: training_room(). The products of a step count
+  // alike at each N. REQUIRES: `kinds` has all.
+  bool train = false;
 
   double most_memory() const { return model_bytes > 0 ? kMostMemory : memory; }
   SelectionLimits selection;

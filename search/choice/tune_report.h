@@ -150,6 +150,24 @@ struct MemoryUse {
   Faster faster;
 };
 
+// The GPU bytes and the times of training all weights (training.h).
+struct TrainingUse {
+  std::int64_t dense_bytes = 0;  // of masked dense training
+  std::int64_t state_bytes = 0;  // of sparse training: gradients, master values, moments,
+  std::int64_t packing_bytes = 0;
+  std::int64_t place_bytes = 0;
+  std::int64_t workspace_bytes = 0;  // the most that one product takes, which is not part of the sum
+  std::int64_t bytes() const { return state_bytes + packing_bytes + place_bytes; }
+
+  // The three products of each weight, once.
+  struct Step {
+    std::int64_t tokens = 0;
+    double us = 0;
+    double dense_us = 0;  // 0: not known of all products
+  };
+  std::vector<Step> steps;
+};
+
 // Seconds overlap: weights are prepared, compiled and measured at the same time. Those of several devices are summed.
 struct TuneReport : TuneCounts {
   std::vector<WeightResult> weights;
@@ -170,6 +188,7 @@ struct TuneReport : TuneCounts {
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;  // of all kernels of the choices
   MemoryUse memory;
+  std::optional<TrainingUse> training;  // if the run tuned for training
   int worker_restarts = 0;
   DeviceSession::Seconds device_seconds;
   double seconds = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -53,6 +54,17 @@ Result<Candidate> generate_candidate(const Config& config, const Problem& proble
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, family(config.family)->generate(config, problem, packed));
   if (problem.device.compute_capability >= kProgrammaticFrom) launch_programmatically(candidate.plan, programmatic);
   return candidate;
+}
+
+bool gathers(const Candidate& candidate) {
+  return std::ranges::any_of(candidate.plan.steps, &PlanStep::makes_gradient);
+}
+
+CompiledCandidate product_of(const CompiledCandidate& candidate) {
+  CompiledCandidate product = candidate;
+  product.kernels.clear();
+  std::erase_if(product.plan.steps, [](const PlanStep& step) { return !step.makes_gradient(); });
+  return product;
 }
 
 CompiledCandidate loaded_candidate(const Candidate& candidate) {

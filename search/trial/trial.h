@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ struct Trial {
   bool unjudged = false;  // rejected for a fault of the machine: the choice is incomplete
   Verification verification;
   Timing timing;
+  // Of a baseline that gathers sddmm's values: the library's product alone, which is what a dense layer takes, and its
+  // prediction. No time: not measured.
+  std::optional<Timing> product;
+  double predicted_product_us = 0;
   bool in_final = false;
   bool recalled = false;  // `timing` is of an earlier run
   int verified_in = -1;   // DeviceSession::epoch() when it was verified
@@ -69,6 +74,11 @@ inline constexpr std::string_view kOutOfDeviceMemory = "out of device memory";
 // As Family::generate(). `programmatic`: the first launch of the plan is programmatic too, where the device knows that.
 Result<Candidate> generate_candidate(const Config& config, const Problem& problem, const PackedWeight& packed,
                                      bool programmatic);
+
+// Whether the candidate gathers sddmm's values from a library's product.
+bool gathers(const Candidate& candidate);
+// The product alone. Its outputs are not there: it is only timed.
+CompiledCandidate product_of(const CompiledCandidate& candidate);
 
 // The candidate as a worker takes it, still without binaries: enough for the emulator.
 CompiledCandidate loaded_candidate(const Candidate& candidate);

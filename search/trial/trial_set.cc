@@ -4,6 +4,7 @@
 
 #include "base/parallel_for.h"
 #include "base/stopwatch.h"
+#include "generator/families/dense/dense_family.h"
 
 namespace sparsmith {
 
@@ -84,6 +85,7 @@ Status TrialSet::generate(std::size_t index, const PackedWeight& packed) {
   trial->candidate.predicted_us = point.predicted_us;
   trial->incumbent = point.incumbent;
   trial->baseline = point.baseline;
+  if (gathers(trial->candidate)) trial->predicted_product_us = predicted_dense_us(problem_);
   trial->packed_bytes = packed.bytes();
   trial->identity = {trial->candidate.config.text(), trial->candidate.packing, packed.packer_version,
                      closure_hash_of(trial->candidate), point.predicted_us};

@@ -64,6 +64,40 @@ std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weight
   return cases;
 }
 
+std::vector<KernelCase> draw_dense_gradient_cases(std::uint64_t seed, int weights) {
+  static constexpr std::int64_t kTokens[] = {1, 2, 3, 5, 8, 9, 31};
+  Random random(seed);
+  std::vector<KernelCase> cases;
+  for (const OperatorSpec& drawn : draw_specs(random)) {
+    if (drawn.epilogue.activation != Activation::kNone && drawn.epilogue.activation != Activation::kRelu) continue;
+    for (int weight = 0; weight < weights; ++weight) {
+      KernelCase& each = cases.emplace_back();
+      const bool wide = cases.size() % 6 == 0;  // columns of 32 bits
+      each.matrix = wide ? draw_weight(random, 5 + static_cast<int>(random() % 2))
+                         : draw_small_weight(random, static_cast<int>(cases.size()));
+      each.config = {"dense", {{"proposal", 0}}};
+      each.problem.device = typical_device(90);
+      each.problem.spec = {.type = drawn.type,
+                           .layout = drawn.layout,
+                           .epilogue = {.beta = drawn.epilogue.activation == Activation::kRelu},
+                           .kind = OperatorKind::kSddmm};
+      each.problem.spec.set_weight(each.matrix.rows, each.matrix.cols, each.matrix.nnz());
+      each.problem.tokens = wide ? 2 : kTokens[random() % std::size(kTokens)];
+      each.inputs = {.tokens = each.problem.tokens,
+                     .seed = random(),
+                     .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
+                     .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
+      static constexpr float kAlphas[] = {1.0F, 0.5F, -2.0F};
+      static constexpr float kBetas[] = {0.5F, 0.0F, 1.0F, -1.0F};
+      each.inputs.alpha = kAlphas[each.inputs.seed / 4 % std::size(kAlphas)];
+      each.inputs.beta = kBetas[each.inputs.seed % std::size(kBetas)];
+      each.small_grid = random() % 3 == 0;
+      each.programmatic = cases.size() % 2 == 0;
+    }
+  }
+  return cases;
+}
+
 Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of) {
   const OperatorSpec& spec = test_case.problem.spec;
   ReferenceProblem problem(test_case.matrix, spec, test_case.inputs);

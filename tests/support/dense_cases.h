@@ -12,6 +12,10 @@ namespace sparsmith::test {
 // them. Configs are empty.
 std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weights);
 
+// The gradient of a weight at its pattern, by a dense product, for run_case(). Every type and layout, with beta and
+// without.
+std::vector<KernelCase> draw_dense_gradient_cases(std::uint64_t seed, int weights);
+
 // As run_case().
 Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of);
 

@@ -181,7 +181,8 @@ class ScriptedWorker {
   double time_of(const CompiledCandidate& candidate) const {
     for (const PlanStep& step : candidate.plan.steps) {
       if (step.kind != PlanStep::Kind::kMatmul) continue;
-      return script_.dense_us * (1 + 0.01 * step.proposal) + (step.weight ? 10 : 0);  // to be unpacked
+      const bool more = step.weight || (step.makes_gradient() && !candidate.kernels.empty());
+      return script_.dense_us * (1 + 0.01 * step.proposal) + (more ? 10 : 0);  // to be unpacked, or to gather
     }
     if (script_.time_us) return script_.time_us(candidate);
     return 5 + static_cast<double>(hash64(name_of(candidate)) % 1000) / 200;

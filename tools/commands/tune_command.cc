@@ -84,6 +84,7 @@ Result<ExitCode> run(const Options& options) {
     const std::string table = options.full ? choices_table(tuned) : folded_table(tuned);
     print("{}{}{}{}{}", model_summary(tuned), table.empty() ? "" : "\n", table, table.empty() ? "" : "\n",
           run_summary(tuned, options.full));
+    if (tuned.training && !tuned.weights.empty()) print("{}", training_text(*tuned.training));
     if (!tuned.weights.empty() && unmet.empty()) print("tuned file {}\n", options.output);
     if (!outcome.cache_path.empty()) print("cache {}\n", outcome.cache_path);
     print("{}\n", tuned.weights.empty() ? kNothingTuned : last_line(outcome));

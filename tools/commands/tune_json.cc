@@ -132,6 +132,17 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, std::span<c
   return object;
 }
 
+json json_of(const TrainingUse& use) {
+  json steps = json::array();
+  for (const TrainingUse::Step& step : use.steps)
+    steps.push_back({{"tokens", step.tokens},
+                     {"us", step.us},
+                     {"dense_us", step.dense_us > 0 ? json(step.dense_us) : json()}});
+  return {{"dense_bytes", use.dense_bytes},     {"bytes", use.bytes()},           {"state_bytes", use.state_bytes},
+          {"packing_bytes", use.packing_bytes}, {"place_bytes", use.place_bytes}, {"workspace_bytes", use.workspace_bytes},
+          {"steps", std::move(steps)}};
+}
+
 }  // namespace
 
 json tuning_json(const TuneOutcome& outcome) {
@@ -183,6 +194,7 @@ json tuning_json(const TuneOutcome& outcome) {
   object["memory"] = {{"dense_bytes", use.dense_bytes}, {"bytes", use.bytes}, {"us", use.us}, {"unmet", use.unmet}};
   if (use.faster.memory > 0)
     object["memory"]["faster"] = {{"memory", use.faster.memory}, {"bytes", use.faster.bytes}, {"us", use.faster.us}};
+  if (report.training) object["training"] = json_of(*report.training);
   object["weights"] = json::array();
   for (const WeightResult& weight : report.weights)
     for (const std::span<const BucketChoice> choices : weight.operators())

@@ -46,6 +46,7 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   tuning.kinds.clear();
   for (const std::string& kind : settings.kinds)
     tuning.kinds.push_back(operator_kind_of_name(kind).value_or(OperatorKind::kSpmm));
+  if (tuning.train) tuning.kinds.assign(kOperatorKinds.begin(), kOperatorKinds.end());
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
   tuning.accumulation = accumulation_of_name(settings.accumulation).value_or(Accumulation::kFp32);
   SPARSMITH_RETURN_IF_ERROR(take_memory(settings.memory, tuning));
@@ -257,6 +258,13 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       command, "--memory", settings.memory,
       "Bound on GPU memory: 1x, each weight at most its dense bytes; 1.5x; or 3GB, all weights together. The "
       "fastest kernels within the bound are chosen. No N is slower than dense, unless there is no room for dense");
+  command
+      .add_flag("--train", tuning.train,
+                "Tune for training: all operators together. Packings may take as much as training then takes no more "
+                "GPU memory than dense training under a mask; the output ends with the time of a step's three products")
+      ->excludes("--operator")
+      ->excludes("--memory")
+      ->needs("--tokens");
   for (const char* removed : {"--packings", "--objective", "--max-slowdown", "--max-bytes"})
     command.add_option(removed)->group("")->each([removed](const std::string&) {
       throw CLI::ValidationError(removed, "there is no such option; give --memory");

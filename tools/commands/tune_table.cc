@@ -163,6 +163,21 @@ std::string memory_text(const TuneReport& report) {
   return text;
 }
 
+std::string training_text(const TrainingUse& use) {
+  std::string text = styled("training: the three products of a step, once for each weight", Style::kBold) + "\n";
+  Table table{.columns = {">N", ">dense us", ">us", ">speedup"}};
+  for (const TrainingUse::Step& step : use.steps)
+    table.add(step.tokens, us_text(step.dense_us), us_text(step.us), ratio_text(step.dense_us, step.us));
+  const double share =
+      use.dense_bytes > 0 ? static_cast<double>(use.bytes()) / static_cast<double>(use.dense_bytes) : 0.0;
+  return text + table.plain() +
+         fmt::format(
+             "GPU memory of training: {} dense under a mask, {} sparse ({:.2f}x): {} gradients, master values and "
+             "moments, {} packings, {} places; besides, up to {} of workspace\n",
+             human_bytes(use.dense_bytes), human_bytes(use.bytes()), share, human_bytes(use.state_bytes),
+             human_bytes(use.packing_bytes), human_bytes(use.place_bytes), human_bytes(use.workspace_bytes));
+}
+
 std::string model_summary(const TuneReport& report) {
   const std::vector<ResultCase> cases = cases_of(report);
   if (cases.empty()) return "";

@@ -35,6 +35,8 @@ std::string folded_table(const TuneReport& report);
 // Time of one call of each weight at each N, and GPU bytes, dense against tuned; where dense kernels stay, and what
 // runs above the largest N.
 std::string model_summary(const TuneReport& report);
+// The end of the output of a run for training: times of a step, and bytes.
+std::string training_text(const TrainingUse& use);
 // Counts, and skipped tensors; in full, times of the stages and rejections by reason.
 std::string run_summary(const TuneReport& report, bool full);
 

@@ -167,9 +167,11 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
   SPARSMITH_RETURN_IF_ERROR(repair_kept());
   if (const Status ran = run(plan, packing, false); !ran.ok()) return fault(ran, packing);
   // An output that a library has made counts as those of libraries do. Where a kernel of ours unpacked the weight, only
-  // if the library's epilogue, which may round once more, has something to do.
+  // if the library's epilogue, which may round once more, has something to do. A gradient of 16 bits is the library's
+  // output, and is rounded once more where beta adds to it.
   const bool plain = problem_.spec().epilogue == Epilogue();
   const bool by_norm = std::ranges::any_of(plan.steps, [&](const PlanStep& step) {
+    if (step.makes_gradient()) return problem_.spec().type != DataType::kFloat32;
     return step.kind == PlanStep::Kind::kMatmul && !step.product && !(step.weight && plain);
   });
   SPARSMITH_ASSIGN_OR_RETURN(Verification result, look(false, by_norm));
@@ -178,7 +180,8 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
     result.ok = false;
     result.reason = result.reason.empty() ? broken : broken + "; " + result.reason;
   }
-  // A dense product multiplies its zeros as well: 0 * Inf is NaN there, and rightly so.
+  // A dense product multiplies its zeros as well: 0 * Inf is NaN there, and rightly so. What a library makes of Inf and
+  // NaN in a gradient is its own.
   if (!result.ok || plan.has_matmul()) return result;
 
   if (const Status ran = run(plan, packing, true); !ran.ok()) return fault(ran, packing);

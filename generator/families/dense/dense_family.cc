@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/ceil_div.h"
+#include "formats/csr.h"
 #include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
 #include "runtime/dense_matmul.h"
@@ -42,13 +45,28 @@ double operations_per_second(const Problem& problem) {
 // Tokens whose products are computed.
 double computed_tokens(const Problem& problem) {
   const auto tokens = static_cast<double>(problem.tokens);
-  if (problem.spec.type != DataType::kFloat32) return tokens;
+  if (problem.spec.type != DataType::kFloat32 || !problem.spec.multiplies_weight()) return tokens;
   if (problem.tokens == 1) return 0;  // a product with a vector waits for memory alone
   return problem.tokens <= 16 ? kFewFloatTokens : std::max(tokens, kFloatTokens);
 }
 
+// The kernel that gathers: neither loads nor rows of a block were tuned.
+constexpr int kGatherThreads = 256;
+constexpr int kGatheredPerThread = 8;
+constexpr std::int64_t kMostShortColumns = 65536;
+
 constexpr int kTokensPerThread = 4;
 constexpr const char* kProposal = "proposal";
+
+// The first is the library's best guess at any N.
+void set_proposal(const Config& config, const Problem& problem, PlanStep& product) {
+  product.proposal = static_cast<int>(proposal_of(config));
+  if (product.proposal > 0) product.proposed_for = problem.tokens;
+}
+
+std::int64_t gradient_bytes(const OperatorSpec& spec) {
+  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.type));
+}
 
 // Appends the product, which goes to the start of the workspace, and a kernel that applies alpha and the whole
 // epilogue.
@@ -70,11 +88,69 @@ void add_with_epilogue(const OperatorSpec& spec, PlanStep product, PlannedKernel
                kernels);
 }
 
+// The pattern in the order of CSR, for sddmm: the packing of the family `sampled`.
+CsrPacking pattern_packing(const OperatorSpec& spec) { return {.index_bytes = spec.cols <= kMostShortColumns ? 2 : 4}; }
+
+// Launches the kernel that takes the weight's elements from the gradient at the start of the workspace.
+void add_gather(const OperatorSpec& spec, PlannedKernels& kernels) {
+  const int index_bits = 8 * pattern_packing(spec).index_bytes;
+  KernelText text;
+  text.name = fmt::format("dense_gather_{}_u{}{}", short_name(spec.type), index_bits, spec.epilogue.beta ? "_beta" : "");
+  text.summary = "values = dY X^T at the nonzeros of a weight in csr, of a dense product";
+  text.threads = kGatherThreads;
+  text.headers = {"snippets/epilog/store_output.cuh", "snippets/kernels/dense_gather.cuh"};
+  text.lines = {output_type(spec),
+                {fmt::format("using Index = u{}", index_bits), "of a column"},
+                {fmt::format("using Output = StoreOutput<OutputType, false, NoActivation, false, {}, false>",
+                             boolean(spec.epilogue.beta)),
+                 "a line of one element a nonzero; + beta * its old value"},
+                {fmt::format("using Kernel = DenseGatherKernel<Index, OutputType, Output, {}, kThreads>",
+                             kGatheredPerThread),
+                 "nonzeros of a lane at a time"}};
+  text.parameters = {{"const csr::Segment*", "segments", packed_array("segments")},
+                     {"const Index*", "columns", packed_array("columns")},
+                     {"const OutputType*", "gradient", workspace()},
+                     {"OutputType*", "values", operand("values")},
+                     {"int", "rows", integer(spec.rows)},
+                     {"int", "cols", integer(spec.cols)},
+                     {"float", "beta", scalar("beta")}};
+  text.body =
+      "const Output output{values, 1, nullptr, nullptr, 0, 1.0F, beta};  // alpha is in the product\n"
+      "Kernel::run(segments, columns, gradient, output, rows, cols);";
+  kernels.launch(std::move(text)).grid[0] = ceil_div(spec.rows, std::int64_t{kGatherThreads} / 32);
+}
+
+// The gradient at all places of the weight, and the elements that the weight has.
+PlannedKernels gathered_gradient(const Config& config, const Problem& problem) {
+  PlannedKernels kernels;
+  kernels.plan.workspace_bytes = gradient_bytes(problem.spec);
+  PlanStep product = gradient_step(IntegerExpression(0));
+  set_proposal(config, problem, product);
+  kernels.plan.steps.push_back(std::move(product));
+  add_gather(problem.spec, kernels);
+  return kernels;
+}
+
 Result<PlannedKernels> dense_kernels(const Config& config, const Problem& problem, const PackedWeight& /*packed*/) {
+  if (!problem.spec.multiplies_weight()) return gathered_gradient(config, problem);
   PlannedKernels kernels;
   kernels.plan.workspace_bytes = IntegerExpression::of(dense_product_bytes(problem.spec));
   add_dense_product(config, problem, matmul_step(std::string(kDenseArray), std::nullopt), kernels);
   return kernels;
+}
+
+// The kernel behind the gradient: it reads the sectors that hold a nonzero, and the pattern. Not fitted.
+double predicted_gather_us(const Problem& problem) {
+  constexpr double kSectorBytes = 32;
+  const OperatorSpec& spec = problem.spec;
+  const auto element = static_cast<double>(size_of(spec.type));
+  const auto places = static_cast<double>(spec.rows) * static_cast<double>(spec.cols);
+  const auto nonzeros = static_cast<double>(spec.nnz);
+  const double density = places > 0 ? std::min(nonzeros / places, 1.0) : 0;
+  const double touched = 1 - std::pow(1 - density, kSectorBytes / element);  // of the sectors, if drawn
+  const double of_nonzero = element * (spec.epilogue.beta ? 2 : 1) + pattern_packing(spec).index_bytes;
+  const double bytes = touched * places * element + nonzeros * of_nonzero;
+  return kNextLaunchMicroseconds + bytes / (problem.device.memory_bandwidth * kNextReachedBandwidth) * 1e6;
 }
 
 double predicted_us(const Config& /*config*/, const Problem& problem, const SparsityStatistics& /*statistics*/) {
@@ -95,9 +171,7 @@ Parameter proposal_parameter(std::int64_t proposals) {
 std::int64_t proposal_of(const Config& config) { return config.at(kProposal); }
 
 void add_dense_product(const Config& config, const Problem& problem, PlanStep product, PlannedKernels& kernels) {
-  // The first is the library's best guess at any N.
-  product.proposal = static_cast<int>(proposal_of(config));
-  if (product.proposal > 0) product.proposed_for = problem.tokens;
+  set_proposal(config, problem, product);
   if (!DenseMatmul::covers(problem.spec)) return add_with_epilogue(problem.spec, std::move(product), kernels);
   kernels.plan.steps.push_back(std::move(product));
 }
@@ -108,6 +182,7 @@ std::string dense_product_bytes(const OperatorSpec& spec) {
 
 double predicted_dense_operator_us(const Problem& problem) {
   const double product_us = predicted_dense_us(problem);
+  if (!problem.spec.multiplies_weight()) return product_us + predicted_gather_us(problem);
   if (problem.spec.epilogue.gated) return product_us;  // the second kernel is that of all families
   return DenseMatmul::covers(problem.spec) ? product_us : product_us + predicted_dense_epilogue_us(problem);
 }
@@ -124,7 +199,8 @@ double predicted_dense_us(const Problem& problem) {
                              ? kReachedFloatCompute
                              : kReachedHalfCompute + large * (kSustainedHalfCompute - kReachedHalfCompute);
   const double compute_us = operations / (operations_per_second(problem) * reached) * 1e6;
-  const double chain_us = kFirstChainUs + kColumnChainUs * std::min(cols, kChainColumns);
+  const double summed = problem.spec.multiplies_weight() ? cols : tokens;
+  const double chain_us = kFirstChainUs + kColumnChainUs * std::min(summed, kChainColumns);
   return kLaunchMicroseconds + launch_delay_us(problem.device) + std::max({move_us, chain_us, compute_us}) +
          kUnhidden * std::min(move_us, chain_us);
 }
@@ -149,11 +225,16 @@ Result<Candidate> dense_with_epilogue(const OperatorSpec& spec) {
 const Family& dense_family() {
   static const Family kFamily = {
       .name = "dense",
+      .serves = [](const OperatorSpec&) { return true; },
       .is_baseline = true,
       .by_library = true,
       .multiplied_share = 1,
       .parameters = {proposal_parameter(8)},
-      .packing_of_rows = [](const Config&, const Problem&) { return std::string(kDensePacking); },
+      .packing_of_rows =
+          [](const Config&, const Problem& problem) {
+            const OperatorSpec& spec = problem.spec;
+            return spec.multiplies_weight() ? std::string(kDensePacking) : pattern_packing(spec).name();
+          },
       .packs_transposed = false,  // the library transposes
       .kernels = dense_kernels,
       .predict = predicted_us,

@@ -67,9 +67,32 @@ TEST_F(DenseFamilyTest, IsTheBaselineAndNoPartOfTheSpace) {
   const double with_epilogue = baseline_us(problem_);
   made("spmm_fp16_token_major_none", 64, {"dense", {}});
   EXPECT_GT(with_epilogue, baseline_us(problem_));
-  problem_.spec.kind = OperatorKind::kSddmm;
-  EXPECT_EQ(baseline_us(problem_), 0);
-  EXPECT_FALSE(family_.check({"dense", {}}, problem_, {}).ok());
+}
+
+TEST_F(DenseFamilyTest, TheGradientIsGatheredFromThatOfAllPlaces) {
+  problem_.spec = OperatorSpec::parse("sddmm_bf16_feature_major_beta").value();
+  problem_.spec.set_weight(matrix_.rows, matrix_.cols, matrix_.nnz());
+  problem_.tokens = 64;
+  problem_.device = typical_device(90);
+  const Config config = {"dense", {{"proposal", 2}}};
+  ASSERT_TRUE(family_.check(config, problem_, {}).ok());
+  const PackedWeight packed = family_.pack(config, problem_, matrix_).value();
+  EXPECT_EQ(packed.packing, "csr_u16_a1_natural");
+  const Candidate candidate = family_.generate(config, problem_, packed).value();
+  ASSERT_EQ(candidate.plan.steps.size(), 2U);
+  PlanStep product = gradient_step(0);
+  product.proposal = 2;
+  product.proposed_for = 64;
+  EXPECT_EQ(candidate.plan.steps[0], product);
+  EXPECT_EQ(candidate.plan.workspace_bytes, IntegerExpression(24 * 40 * 2));
+  EXPECT_EQ(candidate.plan.steps[1].kernel, "dense_gather_bf16_u16_beta");
+  EXPECT_EQ(candidate.plan.steps[1].grid[0], IntegerExpression(3)) << "eight rows a block";
+  const double plain = predicted_dense_us(problem_);
+  EXPECT_GT(baseline_us(problem_), plain);
+  problem_.tokens = 32768;
+  EXPECT_GT(predicted_dense_us(problem_), plain);
+  problem_.spec.cols = 65537;
+  EXPECT_EQ(family_.packing(config, problem_), "csr_u32_a1_natural");
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+#include "search/choice/training.h"
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/dense_matmul.h"
+#include "runtime/plan_sizes.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kMasterBytes = 4;
+constexpr std::int64_t kMomentBytes = 8;  // two of Adam
+constexpr std::int64_t kMaskBytes = 1;
+constexpr std::int64_t kPlaceBytes = 4;
+
+std::int64_t bytes_of(DataType type) { return static_cast<std::int64_t>(size_of(type)); }
+
+// As a run asks for it. The plan has run with these tokens.
+std::int64_t workspace_bytes(const WeightResult& weight, const BucketChoice& bucket) {
+  const LaunchPlan& plan = bucket.candidate.plan;
+  IntegerVariables variables = variables_without_gaps(bucket.spec, bucket.tokens);
+  const PackedWeight* const packed = weight.packing_of(bucket);
+  if (packed != nullptr) variables.facts = &packed->facts;
+  const std::int64_t library = plan.has_matmul() ? static_cast<std::int64_t>(DenseMatmul::kScratchBytes) : 0;
+  const Result<std::int64_t> own = evaluate_workspace(plan.workspace_bytes, variables);
+  return own.value() + library;
+}
+
+}  // namespace
+
+std::int64_t masked_dense_bytes(std::int64_t rows, std::int64_t cols, DataType type) {
+  const std::int64_t value = type == DataType::kFloat32 ? 0 : bytes_of(type);
+  return rows * cols * (value + bytes_of(type) + kMasterBytes + kMomentBytes + kMaskBytes);
+}
+
+std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type) {
+  return nnz * (bytes_of(type) + kMasterBytes + kMomentBytes);
+}
+
+std::int64_t places_bytes(std::int64_t nnz) { return nnz * kPlaceBytes; }
+
+std::int64_t training_room(const WeightResult& weight) {
+  return std::max<std::int64_t>(0, masked_dense_bytes(weight.rows, weight.cols, weight.type) -
+                                       sparse_state_bytes(weight.nnz, weight.type));
+}
+
+TrainingUse training_use(const TuneReport& report) {
+  TrainingUse use;
+  std::map<std::int64_t, TrainingUse::Step> steps;  // by N
+  for (const WeightResult& weight : report.weights) {
+    use.dense_bytes += masked_dense_bytes(weight.rows, weight.cols, weight.type);
+    use.state_bytes += sparse_state_bytes(weight.nnz, weight.type);
+    use.packing_bytes += weight.gpu_bytes();
+    use.place_bytes += std::ssize(weight.packings) * places_bytes(weight.nnz);
+    for (const BucketChoice& bucket : weight.buckets) {
+      TrainingUse::Step& step = steps.try_emplace(bucket.tokens, TrainingUse::Step{bucket.tokens, 0, 0}).first->second;
+      step.us += bucket.us();
+      step.dense_us = bucket.dense_us > 0 && step.dense_us >= 0 ? step.dense_us + bucket.dense_us : -1;
+      use.workspace_bytes = std::max(use.workspace_bytes, workspace_bytes(weight, bucket));
+    }
+  }
+  for (auto& [tokens, step] : steps) {
+    step.dense_us = std::max(step.dense_us, 0.0);
+    use.steps.push_back(step);
+  }
+  return use;
+}
+
+}  // namespace sparsmith
