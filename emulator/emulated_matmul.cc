@@ -133,6 +133,7 @@ Status write_gradient(const OperatorSpec& spec, const LaunchBindings& bindings, 
   const bool token_major = spec.layout == Layout::kTokenMajor;
   const std::int64_t n = bindings.variables.n;
   const double alpha = bindings.scalars.value_or("alpha", 1);
+  const DataType type = spec.gradient_type();
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> x, lines_of(spec, "x", bindings).read(memory));
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> dy, lines_of(spec, "dy", bindings).read(memory));
   const auto at = [&](const std::vector<float>& of, std::int64_t features, std::int64_t feature, std::int64_t token) {
@@ -144,8 +145,9 @@ Status write_gradient(const OperatorSpec& spec, const LaunchBindings& bindings, 
       const double factor = alpha * at(dy, spec.rows, row, token);
       for (std::int64_t col = 0; col < spec.cols; ++col) sums[col] += factor * at(x, spec.cols, col, token);
     }
-    const DeviceAddress line = to + static_cast<std::uint64_t>(row * spec.cols) * size_of(spec.type);
-    SPARSMITH_RETURN_IF_ERROR(Lines{line, spec.type, 1, spec.cols, spec.cols}.write(sums, memory));
+    const DeviceAddress line = to + static_cast<std::uint64_t>(row * spec.cols) * size_of(type);
+    const Lines written{line, type, 1, spec.cols, spec.cols};
+    SPARSMITH_RETURN_IF_ERROR(written.write(sums, memory));
   }
   return {};
 }

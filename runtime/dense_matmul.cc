@@ -93,7 +93,7 @@ DenseMatmul::Product DenseMatmul::gradient(const LaunchBindings& bindings, Devic
   product.alpha = bindings.scalars.value_or("alpha", 1);
   product.c = product.d = address;
   product.ldc = product.ldd = spec_.cols;
-  product.out_type = cuda_data_type(spec_.type);
+  product.out_type = cuda_data_type(spec_.gradient_type());
   return product;
 }
 
@@ -115,8 +115,8 @@ std::array<DenseMatmul::Factor, 2> DenseMatmul::factors(const LaunchBindings& bi
   // A stride of feature_major is at least the tokens, which may be more than at hand; so are those of the outputs.
   const auto activations = [&](const char* name, std::int64_t features, bool transposed) {
     const std::int64_t ld = bindings.variables.strides.value_or(name, 0);
-    return Factor{bindings.operands.value_or(name, 0), token_major ? features : tokens,
-                  token_major ? tokens : features, token_major ? ld : std::max(ld, tokens), transposed};
+    return Factor{bindings.operands.value_or(name, 0), token_major ? features : tokens, token_major ? tokens : features,
+                  token_major ? ld : std::max(ld, tokens), transposed};
   };
   if (!spec_.multiplies_weight())
     return {activations("x", spec_.cols, !token_major), activations("dy", spec_.rows, token_major)};

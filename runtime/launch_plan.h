@@ -70,7 +70,7 @@ struct PlanStep {
   std::optional<IntegerExpression> weight;
   // The offset of W X in the workspace, in bytes; fp32, in Y's layout without gaps. No value: the step computes the
   // whole operator with its epilogue. For sddmm always a value: there lies alpha * dY X^T at all places of the weight,
-  // zeros too, [M][K] row-major, in the operator's type.
+  // zeros too, [M][K] row-major, of OperatorSpec::gradient_type().
   std::optional<IntegerExpression> product;
   // The library proposes a list of algorithms for `proposed_for` tokens, best first; `proposal` is an index into it.
   // proposed_for = 0: for the tokens of each run. When the list is shorter, or the algorithm does not work for the

@@ -64,6 +64,9 @@ struct OperatorSpec {
 
   // Whether the operator multiplies by the weight's values. sddmm uses only the pattern, and sums over tokens.
   bool multiplies_weight() const { return kind != OperatorKind::kSddmm; }
+  // Of a whole gradient from which the values of sddmm are taken: where beta adds to them, fp32, so that a value is
+  // rounded once.
+  DataType gradient_type() const { return epilogue.beta ? DataType::kFloat32 : type; }
   std::int64_t output_rows() const { return epilogue.gated ? rows / 2 : rows; }  // of Y
   // The shape of the weight.
   std::int64_t weight_rows() const { return kind == OperatorKind::kSpmmTransposed ? cols : rows; }

@@ -65,7 +65,7 @@ Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& 
                                       std::int64_t workspace_bytes) {
   if (!spec.multiplies_weight())
     return evaluate_matrix("gradient", *step.product, spec.rows, spec.cols,
-                           static_cast<std::int64_t>(size_of(spec.type)), variables, workspace_bytes);
+                           static_cast<std::int64_t>(size_of(spec.gradient_type())), variables, workspace_bytes);
   return evaluate_matrix("product", *step.product, spec.rows, variables.n, sizeof(float), variables, workspace_bytes);
 }
 

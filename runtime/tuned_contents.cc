@@ -131,7 +131,8 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
   // A library's product turns the weight by itself.
-  if ((!choice.plan.has_matmul() || !spec.multiplies_weight()) && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
+  if ((!choice.plan.has_matmul() || !spec.multiplies_weight()) &&
+      is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
     return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
   if (choice.config.empty()) return invalid_input("it has no config");
   if (choice.plan.steps.empty()) return invalid_input("its plan has no step");

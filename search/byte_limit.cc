@@ -125,7 +125,8 @@ void say_whether_training_fits(TuneReport& report) {
     const std::int64_t room = training_room(weight);
     if (bytes <= room) continue;
     report.memory.unmet = fmt::format(
-        "the memory of masked dense training has no room for {}: its smallest packings take {} bytes with their places, "
+        "the memory of masked dense training has no room for {}: its smallest packings take {} bytes with their "
+        "places, "
         "of {} that are left; leave it out (--exclude)",
         weight.name, bytes, room);
     return;

@@ -42,7 +42,7 @@ Status check_options(std::span<const WeightInput> weights, const TuneOptions& op
     if (std::ranges::count(options.kinds, options.kinds[i]) > 1)
       return invalid_argument(fmt::format("the operator {} is asked for twice", operator_kind_name(options.kinds[i])));
   if (options.kinds.empty()) return invalid_argument("there is no operator to tune for");
-  if (options.train && (options.kinds.size() != kOperatorKinds.size() || options.model_bytes > 0))
+  if (options.train && (options.kinds.size() != std::size(kOperatorKinds) || options.model_bytes > 0))
     return invalid_argument("training takes all operators, and has a bound of its own on memory");
   const auto check_specs = [&](const Epilogue& epilogue) -> Status {
     for (const OperatorSpec& spec : options.specs_of(0, 0, 0, DataType::kFloat16, epilogue))

@@ -244,8 +244,8 @@ TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
   for (const char* epilogue : {"none", "relu+residual"})
     specs.push_back(sample_spec(matrix, c.type, c.layout, epilogue));
   for (const bool beta : {false, true}) {
-    OperatorSpec& gradient = specs.emplace_back(OperatorSpec{
-        .type = c.type, .layout = c.layout, .epilogue = {.beta = beta}, .kind = OperatorKind::kSddmm});
+    OperatorSpec& gradient = specs.emplace_back(
+        OperatorSpec{.type = c.type, .layout = c.layout, .epilogue = {.beta = beta}, .kind = OperatorKind::kSddmm});
     gradient.set_weight(matrix.rows, matrix.cols, matrix.nnz());
   }
   for (const OperatorSpec& spec : specs) {

@@ -50,6 +50,7 @@ def outputs(program, folder):
     tune = ["m.safetensors", "--device", "emulator", "--cache", "c.db", "--tokens", "1,8", "--vs", "cusparse"]
     yield spoken("tune", *tune, "-o", "t.safetensors", "--min-sparsity", "0.85")
     yield spoken("tune", *tune, "-o", "g.safetensors", "--group", "qk:*.q,*.k", "--again")
+    yield spoken("tune", *tune, "-o", "train.safetensors", "--min-sparsity", "0.85", "--train")
     yield spoken("bench", "m.safetensors", "--device", "emulator", "--cache", "c.db", "--ablation")
     yield spoken("bench", "t.safetensors", "--device", "emulator")
     yield spoken("bench --break-even", "96x128", "--points", "2", "--device", "emulator", "--no-cache")

@@ -86,8 +86,7 @@ BucketTimes times_of(const Bucket& bucket, bool predicted) {
   BucketTimes times;
   times.calls = bucket.calls;
   if (dense != nullptr) {
-    times.dense_us =
-        dense->state == Trial::State::kWaiting ? dense->candidate.predicted_us : dense->timing.median_us;
+    times.dense_us = dense->state == Trial::State::kWaiting ? dense->candidate.predicted_us : dense->timing.median_us;
     times.dense_packing = dense->identity.packing;
   }
   // As choose_trial() will see them: beside times of the final, those from outside of it do not count.

@@ -163,11 +163,10 @@ ProblemKey problem_key(const TuneRun& run, const WeightResult& weight, const Ope
 
 std::string goal_of(const TuneOptions& options, std::span<const OperatorSpec> operators) {
   const std::string bound =
-      options.train ? "of training"
-                    : fmt::format("{:g}x{}", options.memory, options.memory < 1 ? " before time" : "");
-  std::string goal = fmt::format(
-      "memory {} of N {} called {}", bound, fmt::join(options.tokens, ","),
-      options.calls.empty() ? "by dense" : fmt::format("{:g}", fmt::join(options.calls, ",")));
+      options.train ? "of training" : fmt::format("{:g}x{}", options.memory, options.memory < 1 ? " before time" : "");
+  std::string goal =
+      fmt::format("memory {} of N {} called {}", bound, fmt::join(options.tokens, ","),
+                  options.calls.empty() ? "by dense" : fmt::format("{:g}", fmt::join(options.calls, ",")));
   for (std::size_t i = 0; i < operators.size() && operators.size() > 1; ++i) {
     goal += fmt::format("{}{}", i == 0 ? " for " : ",", operator_kind_name(operators[i].kind));
     if (operators[i].epilogue != Epilogue()) goal += "_" + operators[i].epilogue.name();

@@ -292,16 +292,15 @@ std::optional<Winner> choose_trial(const std::vector<Trial>& trials, const std::
   }
   if (!dense) return Winner{best->trial, without_baseline(trials)};
   if (clearly_faster(best->timing, dense->timing)) {
-    return Winner{best->trial, fmt::format("{:.2f}x as fast as {} ({:.2f} us)",
-                                           dense->timing.median_us / best->timing.median_us, name_of(*dense->trial),
-                                           dense->timing.median_us)};
+    return Winner{best->trial,
+                  fmt::format("{:.2f}x as fast as {} ({:.2f} us)", dense->timing.median_us / best->timing.median_us,
+                              name_of(*dense->trial), dense->timing.median_us)};
   }
   if (is_kept(*dense->trial)) return Winner{dense->trial, kept_dense(best->timing.median_us, *dense)};
   const double dense_us = dense->timing.median_us;
   if (best->timing.median_us > (1 + kMostSlowdown) * dense_us) {
-    return Winner{best->trial,
-                  fmt::format("{:.2f}x the time of {} ({:.2f} us), for which the memory bound has no room",
-                              best->timing.median_us / dense_us, name_of(*dense->trial), dense_us)};
+    return Winner{best->trial, fmt::format("{:.2f}x the time of {} ({:.2f} us), for which the memory bound has no room",
+                                           best->timing.median_us / dense_us, name_of(*dense->trial), dense_us)};
   }
   return Winner{best->trial, fmt::format("within {:.0f} % of {} ({:.2f} us), which the weight does not keep",
                                          100 * kMostSlowdown, name_of(*dense->trial), dense_us)};

@@ -15,8 +15,8 @@ namespace sparsmith {
 // The times of a weight at one N.
 struct BucketTimes {
   double calls = 1;
-  double dense_us = 0;                    // of the baseline, with sddmm's gather; 0: not known
-  std::map<std::string, double> best_us;  // of each packing
+  double dense_us = 0;                                     // of the baseline, with sddmm's gather; 0: not known
+  std::map<std::string, double> best_us;                   // of each packing
   std::string dense_packing = std::string(kDensePacking);  // of the baseline
 };
 

@@ -41,8 +41,8 @@ std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type) {
 std::int64_t places_bytes(std::int64_t nnz) { return nnz * kPlaceBytes; }
 
 std::int64_t training_room(const WeightResult& weight) {
-  return std::max<std::int64_t>(0, masked_dense_bytes(weight.rows, weight.cols, weight.type) -
-                                       sparse_state_bytes(weight.nnz, weight.type));
+  return std::max<std::int64_t>(
+      0, masked_dense_bytes(weight.rows, weight.cols, weight.type) - sparse_state_bytes(weight.nnz, weight.type));
 }
 
 TrainingUse training_use(const TuneReport& report) {

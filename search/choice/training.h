@@ -1,9 +1,10 @@
 // What training a weight takes: bytes of the GPU, and the time of a step's three products. Pure functions.
 //
 // Mixed precision with Adam is counted. A dense weight under a mask has for each element: a value and a gradient in the
-// operators' type, a master value and two moments in fp32, and a byte of the mask; values of fp32 are their own masters.
-// A sparse weight has the gradient, the master value and the moments for each nonzero, and packings for products with
-// the weight and with its transpose. In each packing a nonzero has a place of 4 bytes, where a new value goes.
+// operators' type, a master value and two moments in fp32, and a byte of the mask; values of fp32 are their own
+// masters. A sparse weight has the gradient, the master value and the moments for each nonzero, and packings for
+// products with the weight and with its transpose. In each packing a nonzero has a place of 4 bytes, where a new value
+// goes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type);
 // Of a packing's places.
 std::int64_t places_bytes(std::int64_t nnz);
 
-// The bytes that packings and their places may take together, so that training takes no more than masked dense training.
+// The bytes that packings and their places may take together, so that training takes no more than masked dense
+// training.
 std::int64_t training_room(const WeightResult& weight);
 
 // Of a report whose weights have choices for all operators.

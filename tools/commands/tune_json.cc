@@ -135,11 +135,11 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, std::span<c
 json json_of(const TrainingUse& use) {
   json steps = json::array();
   for (const TrainingUse::Step& step : use.steps)
-    steps.push_back({{"tokens", step.tokens},
-                     {"us", step.us},
-                     {"dense_us", step.dense_us > 0 ? json(step.dense_us) : json()}});
-  return {{"dense_bytes", use.dense_bytes},     {"bytes", use.bytes()},           {"state_bytes", use.state_bytes},
-          {"packing_bytes", use.packing_bytes}, {"place_bytes", use.place_bytes}, {"workspace_bytes", use.workspace_bytes},
+    steps.push_back(
+        {{"tokens", step.tokens}, {"us", step.us}, {"dense_us", step.dense_us > 0 ? json(step.dense_us) : json()}});
+  return {{"dense_bytes", use.dense_bytes}, {"bytes", use.bytes()},
+          {"state_bytes", use.state_bytes}, {"packing_bytes", use.packing_bytes},
+          {"place_bytes", use.place_bytes}, {"workspace_bytes", use.workspace_bytes},
           {"steps", std::move(steps)}};
 }
 

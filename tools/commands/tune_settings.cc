@@ -46,7 +46,7 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   tuning.kinds.clear();
   for (const std::string& kind : settings.kinds)
     tuning.kinds.push_back(operator_kind_of_name(kind).value_or(OperatorKind::kSpmm));
-  if (tuning.train) tuning.kinds.assign(kOperatorKinds.begin(), kOperatorKinds.end());
+  if (tuning.train) tuning.kinds.assign(std::begin(kOperatorKinds), std::end(kOperatorKinds));
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
   tuning.accumulation = accumulation_of_name(settings.accumulation).value_or(Accumulation::kFp32);
   SPARSMITH_RETURN_IF_ERROR(take_memory(settings.memory, tuning));
@@ -260,8 +260,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       "fastest kernels within the bound are chosen. No N is slower than dense, unless there is no room for dense");
   command
       .add_flag("--train", tuning.train,
-                "Tune for training: all operators together. Packings may take as much as training then takes no more "
-                "GPU memory than dense training under a mask; the output ends with the time of a step's three products")
+                "Tune for training: all operators together. In place of --memory, packings are bounded such that "
+                "training takes no more GPU memory than dense training under a mask. The output ends with the time of "
+                "a step")
       ->excludes("--operator")
       ->excludes("--memory")
       ->needs("--tokens");

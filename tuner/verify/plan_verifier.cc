@@ -168,10 +168,10 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
   if (const Status ran = run(plan, packing, false); !ran.ok()) return fault(ran, packing);
   // An output that a library has made counts as those of libraries do. Where a kernel of ours unpacked the weight, only
   // if the library's epilogue, which may round once more, has something to do. A gradient of 16 bits is the library's
-  // output, and is rounded once more where beta adds to it.
+  // output.
   const bool plain = problem_.spec().epilogue == Epilogue();
   const bool by_norm = std::ranges::any_of(plan.steps, [&](const PlanStep& step) {
-    if (step.makes_gradient()) return problem_.spec().type != DataType::kFloat32;
+    if (step.makes_gradient()) return problem_.spec().gradient_type() != DataType::kFloat32;
     return step.kind == PlanStep::Kind::kMatmul && !step.product && !(step.weight && plain);
   });
   SPARSMITH_ASSIGN_OR_RETURN(Verification result, look(false, by_norm));

@@ -65,7 +65,7 @@ void set_proposal(const Config& config, const Problem& problem, PlanStep& produc
 }
 
 std::int64_t gradient_bytes(const OperatorSpec& spec) {
-  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.type));
+  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.gradient_type()));
 }
 
 // Appends the product, which goes to the start of the workspace, and a kernel that applies alpha and the whole
@@ -95,21 +95,23 @@ CsrPacking pattern_packing(const OperatorSpec& spec) { return {.index_bytes = sp
 void add_gather(const OperatorSpec& spec, PlannedKernels& kernels) {
   const int index_bits = 8 * pattern_packing(spec).index_bytes;
   KernelText text;
-  text.name = fmt::format("dense_gather_{}_u{}{}", short_name(spec.type), index_bits, spec.epilogue.beta ? "_beta" : "");
+  text.name =
+      fmt::format("dense_gather_{}_u{}{}", short_name(spec.type), index_bits, spec.epilogue.beta ? "_beta" : "");
   text.summary = "values = dY X^T at the nonzeros of a weight in csr, of a dense product";
   text.threads = kGatherThreads;
   text.headers = {"snippets/epilog/store_output.cuh", "snippets/kernels/dense_gather.cuh"};
-  text.lines = {output_type(spec),
-                {fmt::format("using Index = u{}", index_bits), "of a column"},
-                {fmt::format("using Output = StoreOutput<OutputType, false, NoActivation, false, {}, false>",
-                             boolean(spec.epilogue.beta)),
-                 "a line of one element a nonzero; + beta * its old value"},
-                {fmt::format("using Kernel = DenseGatherKernel<Index, OutputType, Output, {}, kThreads>",
-                             kGatheredPerThread),
-                 "nonzeros of a lane at a time"}};
+  text.lines = {
+      output_type(spec),
+      {fmt::format("using Index = u{}", index_bits), "of a column"},
+                {fmt::format("using Gradient = {}", device_type(spec.gradient_type())), ""},
+      {fmt::format("using Output = StoreOutput<OutputType, false, NoActivation, false, {}, false>",
+                   boolean(spec.epilogue.beta)),
+       "a line of one element a nonzero; + beta * its old value"},
+      {fmt::format("using Kernel = DenseGatherKernel<Index, Gradient, Output, {}, kThreads>", kGatheredPerThread),
+       "nonzeros of a lane at a time"}};
   text.parameters = {{"const csr::Segment*", "segments", packed_array("segments")},
                      {"const Index*", "columns", packed_array("columns")},
-                     {"const OutputType*", "gradient", workspace()},
+                     {"const Gradient*", "gradient", workspace()},
                      {"OutputType*", "values", operand("values")},
                      {"int", "rows", integer(spec.rows)},
                      {"int", "cols", integer(spec.cols)},
@@ -144,12 +146,13 @@ double predicted_gather_us(const Problem& problem) {
   constexpr double kSectorBytes = 32;
   const OperatorSpec& spec = problem.spec;
   const auto element = static_cast<double>(size_of(spec.type));
+  const auto gradient = static_cast<double>(size_of(spec.gradient_type()));
   const auto places = static_cast<double>(spec.rows) * static_cast<double>(spec.cols);
   const auto nonzeros = static_cast<double>(spec.nnz);
   const double density = places > 0 ? std::min(nonzeros / places, 1.0) : 0;
-  const double touched = 1 - std::pow(1 - density, kSectorBytes / element);  // of the sectors, if drawn
+  const double touched = 1 - std::pow(1 - density, kSectorBytes / gradient);  // of the sectors, if drawn
   const double of_nonzero = element * (spec.epilogue.beta ? 2 : 1) + pattern_packing(spec).index_bytes;
-  const double bytes = touched * places * element + nonzeros * of_nonzero;
+  const double bytes = touched * places * gradient + nonzeros * of_nonzero;
   return kNextLaunchMicroseconds + bytes / (problem.device.memory_bandwidth * kNextReachedBandwidth) * 1e6;
 }
 

@@ -1,6 +1,6 @@
 // The dense family: the device's library multiplies by the weight with all its zeros. If the library's epilogue is not
 // the operator's, one kernel makes Y of W X (snippets/kernels/dense_epilogue.cuh). For sddmm the library computes the
-// gradient at all places of the weight, in the operator's type, and one kernel takes the weight's elements from it
+// gradient at all places of the weight, and one kernel takes the weight's elements from it
 // (snippets/kernels/dense_gather.cuh). All other families are compared with this one.
 #pragma once
 

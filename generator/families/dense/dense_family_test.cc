@@ -84,9 +84,11 @@ TEST_F(DenseFamilyTest, TheGradientIsGatheredFromThatOfAllPlaces) {
   product.proposal = 2;
   product.proposed_for = 64;
   EXPECT_EQ(candidate.plan.steps[0], product);
-  EXPECT_EQ(candidate.plan.workspace_bytes, IntegerExpression(24 * 40 * 2));
+  EXPECT_EQ(candidate.plan.workspace_bytes, IntegerExpression(24 * 40 * 4));
   EXPECT_EQ(candidate.plan.steps[1].kernel, "dense_gather_bf16_u16_beta");
   EXPECT_EQ(candidate.plan.steps[1].grid[0], IntegerExpression(3)) << "eight rows a block";
+  problem_.spec.epilogue.beta = false;
+  EXPECT_EQ(family_.generate(config, problem_, packed).value().plan.workspace_bytes, IntegerExpression(24 * 40 * 2));
   const double plain = predicted_dense_us(problem_);
   EXPECT_GT(baseline_us(problem_), plain);
   problem_.tokens = 32768;
