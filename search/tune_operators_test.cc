@@ -110,6 +110,31 @@ TEST_F(TunerOperatorsTest, TrainingHasABoundOfItsOwn) {
   EXPECT_THAT(try_run({weight("w", 64, 96, 1)}).status().message(), testing::HasSubstr("training takes all operators"));
 }
 
+// Values move while a weight trains.
+TEST_F(TunerOperatorsTest, ChoicesDependOnThePatternAlone) {
+  options_.train = true;
+  const TuneReport report = run({weight("w", 256, 512, 1)});
+  cache_ = "other.db";
+  const WeightInput moved = {"w", [] {
+                               CsrMatrix matrix = sample_weight(256, 512, 0.1, 1);
+                               for (std::size_t i = 0; i < matrix.values.size(); ++i)
+                                 matrix.values[i] = i % 5 == 0 ? 0.0F : -3 * matrix.values[i];
+                               return matrix;
+                             }};
+  const TuneReport later = run({moved});
+  EXPECT_NE(later.weights.at(0).value_hash, report.weights.at(0).value_hash);
+  EXPECT_EQ(later.weights[0].pattern_hash, report.weights[0].pattern_hash);
+  ASSERT_EQ(later.weights[0].buckets.size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Candidate& before = report.weights[0].buckets[i].candidate;
+    const Candidate& after = later.weights[0].buckets[i].candidate;
+    EXPECT_EQ(after.config, before.config);
+    EXPECT_EQ(after.packing, before.packing);
+    EXPECT_EQ(after.plan, before.plan);
+    EXPECT_EQ(after.kernels, before.kernels);
+  }
+}
+
 TEST(TrainingBytes, AreThoseOfMixedPrecisionWithAdam) {
   EXPECT_EQ(masked_dense_bytes(10, 20, DataType::kFloat16), 200 * (2 + 2 + 4 + 8 + 1));
   EXPECT_EQ(masked_dense_bytes(10, 20, DataType::kFloat32), 200 * (4 + 4 + 8 + 1));

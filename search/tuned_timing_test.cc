@@ -68,6 +68,21 @@ TEST_F(TunedTimingTest, EachChoiceIsTimedBesideTheFastestDenseProduct) {
   EXPECT_EQ(timed->memory.bytes, report_.weights[0].gpu_bytes() + report_.weights[1].gpu_bytes());
 }
 
+TEST_F(TunedTimingTest, AGradientIsTimedBesideTheDenseProductWithoutItsGather) {
+  options_.kinds = {OperatorKind::kSddmm};
+  device_.time_us = [](const CompiledCandidate&) { return 100.0; };
+  report_ = run({weight("w", 64, 1024, 1)});
+  contents_ = tuned_contents(report_, {});
+  const auto timed = time();
+  ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+  ASSERT_EQ(timed->weights.size(), 1U);
+  for (const BucketChoice& bucket : timed->weights[0].buckets) {
+    EXPECT_TRUE(bucket.is_baseline());
+    EXPECT_EQ(bucket.us(), device_.dense_us + 10);
+    EXPECT_EQ(bucket.dense_us, device_.dense_us);
+  }
+}
+
 TEST_F(TunedTimingTest, ALibraryThatBreaksTheContextLeavesTheChoiceTimed) {
   options_.vendors = {"cusparse", "cusparselt"};
   device_.breaking = {"algorithm 3"};

@@ -103,7 +103,7 @@ void add_gather(const OperatorSpec& spec, PlannedKernels& kernels) {
   text.lines = {
       output_type(spec),
       {fmt::format("using Index = u{}", index_bits), "of a column"},
-                {fmt::format("using Gradient = {}", device_type(spec.gradient_type())), ""},
+      {fmt::format("using Gradient = {}", device_type(spec.gradient_type())), ""},
       {fmt::format("using Output = StoreOutput<OutputType, false, NoActivation, false, {}, false>",
                    boolean(spec.epilogue.beta)),
        "a line of one element a nonzero; + beta * its old value"},
