@@ -13,7 +13,6 @@ import time
 
 import torch
 from torch import nn
-from torch.nn.utils import prune
 
 import sparsmith
 
@@ -21,7 +20,7 @@ import sparsmith
 class Step:
     """A captured step: forward, backward and optimizer."""
 
-    def __init__(self, model, x, y):
+    def __init__(self, model, x, y, masks=None):
         before = torch.cuda.memory_allocated()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, capturable=True)
 
@@ -30,6 +29,9 @@ class Step:
                 loss = nn.functional.mse_loss(model(x), y)
             loss.backward()
             optimizer.step()
+            if masks:
+                with torch.no_grad():
+                    torch._foreach_mul_([weight for weight, _ in masks], [mask for _, mask in masks])
             optimizer.zero_grad(set_to_none=False)
             return loss
 
@@ -67,14 +69,13 @@ def main():
         dense = nn.Sequential(nn.Linear(options.hidden, options.inner), nn.GELU(), nn.Linear(options.inner, options.hidden)).cuda()
         sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)
         masked, sparse = copy.deepcopy(dense), copy.deepcopy(dense)
-        for layer in (masked[0], masked[2]):
-            prune.custom_from_mask(layer, "weight", layer.weight != 0)
+        masks = [(layer.weight, layer.weight != 0) for layer in (masked[0], masked[2])]
         begin = time.time()
         report = sparsmith.optimize(sparse, training=True, tokens=(options.tokens,), dtype=torch.bfloat16, progress=False)
         seconds = time.time() - begin
         x = torch.randn(options.tokens, options.hidden, device="cuda")
         y = torch.randn(options.tokens, options.hidden, device="cuda")
-        steps = {"dense": Step(dense, x, y), "masked": Step(masked, x, y), "sparse": Step(sparse, x, y)}
+        steps = {"dense": Step(dense, x, y), "masked": Step(masked, x, y, masks), "sparse": Step(sparse, x, y)}
         rounds = [{name: step.ms() for name, step in steps.items()} for _ in range(7)]
         print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "sparsity": sparsity,
                           "block": options.block, "tokens": options.tokens, "optimize_s": round(seconds, 1),

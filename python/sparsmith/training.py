@@ -33,7 +33,7 @@ def untrainable(tuned: TunedWeight) -> str:
                "these: tune it alone, with no epilogue but bias"
     if not tuned.trains:
         return f"{tuned.name} was tuned for {', '.join(tuned.operators)} alone: tune with training=True, or with `sparsmith " \
-               "tune --operator spmm,spmm_transposed,sddmm`, and load the file with training=True"
+               "tune --train`, and load the file with training=True"
     return ""
 
 

@@ -25,10 +25,6 @@ _NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 _COMMAND_TYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
-# Options of the command for the products of a training step. Packings of the weight and of its transpose share the memory.
-_TRAINING = ("--operator", "spmm,spmm_transposed,sddmm")
-_TRAINING_MEMORY = "2x"
-
 _NO_DEVICE = 4  # the command's exit code where there is no GPU, or no NVRTC for it
 
 # Compute capabilities of the typical devices that the command predicts for: A100, H100 or H200, B200.
@@ -130,7 +126,8 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     ``--group``. ``device``: "cuda:0"; "emulator" for predictions that are verified on the CPU; "none" for predictions
     that are not verified; default: the first of these that works. ``budget``: a limit of the time, such as "10m".
     ``min_sparsity``: skip weights with a smaller share of zeros. ``training``: for the three products of a training step: the
-    layer's, the gradient of x and the gradient of the weight; ``memory`` is "2x" by default, for the packings of all three.
+    layer's, the gradient of x and the gradient of the weight; without ``memory``, training takes no more memory than that of
+    dense weights with masks.
     ``dtype``: of the kernels; default: that of each weight. ``layers``: the layers of the module to tune, by name;
     default: all linear ones. ``arguments``: further arguments of the command.
 
@@ -139,8 +136,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     """
     command = ["--output", os.fspath(output), "--tokens", ",".join(str(number) for number in tokens)]
     if training:
-        command += _TRAINING
-        memory = _TRAINING_MEMORY if memory is None else memory
+        command += ["--train"] if memory is None else ["--operator", "spmm,spmm_transposed,sddmm"]
     if dtype is not None and dtype not in _COMMAND_TYPES:
         raise SparsmithError(f"kernels compute in float32, float16 or bfloat16, not {dtype}")
     for option, value in [("--memory", memory), ("--device", device), ("--budget", budget),

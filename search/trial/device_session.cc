@@ -256,7 +256,7 @@ std::vector<VendorTiming> DeviceSession::vendors(const std::vector<std::string>&
 
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy,
                                            const std::vector<std::string>& slower) {
-  constexpr std::size_t kMostBroken = 15;
+  constexpr std::size_t kMostBroken = 31;
   constexpr std::chrono::seconds kLimit{60};  // some algorithms of some libraries hang
   if (const auto lost = lost_.find(name); lost != lost_.end()) return lost->second;
   const std::vector<std::string>& broken = broken_[name];
