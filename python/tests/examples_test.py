@@ -22,7 +22,7 @@ def run(tmp_path, name, *arguments):
 
 def test_every_program_has_a_test():
     assert {file.name for file in EXAMPLES.glob("*.py")} == \
-        {"custom_filter.py", "encoder.py", "serve_decoder.py", "sweep_sparsity.py"}
+        {"custom_filter.py", "encoder.py", "serve_decoder.py", "sweep_sparsity.py", "train_blocks.py"}
 
 
 def test_serve_decoder(tmp_path):
@@ -44,6 +44,16 @@ def test_sweep_sparsity(tmp_path):
     output = run(tmp_path, "sweep_sparsity.py", "--plot", "sweep.svg", "--tokens", "1")
     assert len(output.splitlines()) == 4 and output.count("(predicted)") == 2
     assert b"polyline" in xml.etree.ElementTree.tostring(xml.etree.ElementTree.parse(tmp_path / "sweep.svg").getroot())
+
+
+def test_train_blocks(tmp_path):
+    output = run(tmp_path, "train_blocks.py", "--plot", "loss.svg")
+    losses = {line.split(":")[0].strip(): [float(number) for number in line.split("loss ")[1].split(",")[0].split(" -> ")]
+              for line in output.splitlines() if ": loss " in line}
+    assert list(losses) == ["dense", "masked dense", "block-sparse"] and "2 of 8 linear layers became sparse" in output
+    assert losses["block-sparse"] == pytest.approx(losses["masked dense"], rel=2e-3)
+    assert losses["block-sparse"][1] < losses["block-sparse"][0]
+    assert b"polyline" in xml.etree.ElementTree.tostring(xml.etree.ElementTree.parse(tmp_path / "loss.svg").getroot())
 
 
 def test_custom_filter(tmp_path):
