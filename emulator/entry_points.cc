@@ -128,6 +128,7 @@ std::vector<EntryPoint> all_entry_points() {
       block_entry<&ThreadBlock::tensor_reads_follow>("sparsmith_emulator_tensor_reads_follow"),
       block_entry<&ThreadBlock::warpgroup_begin>("sparsmith_emulator_warpgroup_begin"),
       block_entry<&ThreadBlock::warpgroup_multiply>("sparsmith_emulator_warpgroup_multiply"),
+      block_entry<&ThreadBlock::warpgroup_multiply_turned>("sparsmith_emulator_warpgroup_multiply_turned"),
       block_entry<&ThreadBlock::warpgroup_commit>("sparsmith_emulator_warpgroup_commit"),
       block_entry<&ThreadBlock::warpgroup_wait>("sparsmith_emulator_warpgroup_wait"),
       block_entry<&ThreadBlock::fail_misaligned>("sparsmith_emulator_misaligned"),

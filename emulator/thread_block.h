@@ -97,6 +97,9 @@ class ThreadBlock {
     bool bfloat16;
     std::uint32_t metadata;
     int pair;
+    // Of turned operands, which have a line for each of the 16 elements that meet: from a box of operand b to the next.
+    // 0: they are not turned.
+    std::uint32_t box_bytes;
   };
 
   // The argument of PlanArgument::Kind::kTensorMap. `address` 0: there is none.
@@ -134,6 +137,8 @@ class ThreadBlock {
   void warpgroup_begin();
   void warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at, int columns,
                           int line_bytes, bool bfloat16, std::uint32_t metadata, int pair);
+  void warpgroup_multiply_turned(float* d, std::uint32_t a_at, std::uint32_t b_at, int columns, int line_bytes,
+                                 std::uint32_t box_bytes, bool bfloat16);
   void warpgroup_commit();
   void warpgroup_wait(int in_flight);
   void atomic_add(float* to, float value);
@@ -329,12 +334,18 @@ class ThreadBlock {
   void on_lane_exit(int thread);
   void release_warpgroup_barrier(int warpgroup);
   void check_is_shown(int first, std::uint32_t at, int rows, int line_bytes);
+  void check_operands_are_shown(int first, const WarpgroupOperands& operands);
   void start_product(int warp, const std::array<std::uint64_t, kWarp>& operands);
   void complete_products(int warp, std::size_t in_flight);
   static void show_sums(const WarpgroupProduct& product);
   static void hide_sums(WarpgroupProduct& product);
   // 16 elements, or 32 of a sparse product, of 16 bits each, of row `row` of an operand in shared memory.
-  std::array<float, 32> operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands);
+  using OperandRow = std::array<float, 32>;
+  OperandRow operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands);
+  // The same of `count` rows of a turned operand, from `first` on.
+  std::vector<OperandRow> turned_rows(std::uint32_t at, std::size_t first, std::size_t count, int line_bytes,
+                                      std::uint32_t box_bytes, bool bfloat16);
+  const std::byte* swizzled(std::uint64_t place, std::uint64_t line_bytes) const;
   void add_product(int warp, const WarpgroupProduct& product);
   void check_products_are_complete();
 

@@ -216,6 +216,86 @@ TEST_P(WarpgroupTest, MultipliesWhatTheMetadataNames) {
   EXPECT_THAT(run_product(places, d).message(), HasSubstr("names elements 2 and 1 of a group: row 1, group 1"));
 }
 
+// A product of 64 x 16 by 16 x 192, of tokens [16, 32) of 32. Both operands lie turned: a [32][64] in lines of 128
+// bytes, b [32][192] in boxes of kLine bytes a token; 16-byte chunk h of line r is at h ^ (r % 8), or in lines of 64
+// bytes at h ^ (r / 2 % 4).
+constexpr const char* kTurnedProduct = R"(
+SPARSMITH_DEVICE void put(u8* box, const u16* from, int stride, int chunk, int line, int token) {
+  const int chunks = line / 16;
+  *reinterpret_cast<Vector<u32, 4>*>(box + token * line + (chunk ^ (token * chunks / 8 % chunks)) * 16) =
+      *reinterpret_cast<const Vector<u32, 4>*>(from + token * stride + chunk * 8);
+}
+extern "C" __global__ void __launch_bounds__(128) test(const u16* a, const u16* b, float* d) {
+  constexpr int kBox = 32 * kLine;
+  u8* shared = shared_memory();
+  u8* boxes = shared + 32 * 128;
+  for (int i = thread_index(); i < 32 * 8; i += 128) put(shared, a, 64, i % 8, 128, i / 8);
+  for (int i = thread_index(); i < 32 * 24; i += 128) {
+    const int column = i % 24 * 8;
+    const int box = column / (kLine / 2);
+    put(boxes + box * kBox, b + box * (kLine / 2), 192, column % (kLine / 2) / 8, kLine, i / 24);
+  }
+  tensor_reads_follow();
+  warpgroup_barrier(0);
+  float sums[96] = {};
+  warpgroup_multiply_begin();
+  TurnedMultiply<half, 192>::add<kLine, kBox>(sums, advanced(swizzled_rows(shared_offset(shared)), 16 * 128),
+                                              advanced(swizzled_rows(shared_offset(boxes)), 16 * kLine));
+  warpgroup_multiply_commit();
+  warpgroup_multiply_wait();
+  const int row = thread_index() / 32 * 16 + thread_index() % 32 / 4;
+  for (int i = 0; i < 96; ++i)
+    d[(row + i / 2 % 2 * 8) * 192 + i / 4 * 8 + thread_index() % 4 * 2 + i % 2] = sums[i];
+})";
+
+TEST_P(WarpgroupTest, MultipliesTurnedOperands) {
+  std::mt19937 random(13);
+  const auto draw = [&](std::size_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(static_cast<int>(random() % 17) - 8) / 4.0F;
+    return values;
+  };
+  const auto halves = [](const std::vector<float>& values) {
+    std::vector<std::uint16_t> bits;
+    for (const float value : values) bits.push_back(fp16_from_float(value));
+    return bits;
+  };
+  const std::vector<float> a = draw(32 * 64);
+  const std::vector<float> b = draw(32 * 192);
+  for (const int line : {64, 128}) {
+    const auto run_product = [&](const std::string& from, const std::string& to, std::vector<float>& d) {
+      EmulatorOptions options;
+      options.schedule_seed = GetParam();
+      KernelBench bench(options);
+      bench.add(halves(a));
+      bench.add(halves(b));
+      const int at = bench.add_unwritten<float>(64 * 192);
+      std::string text = "constexpr int kLine = " + std::to_string(line) + ";" + kTurnedProduct;
+      if (!from.empty()) text.replace(text.find(from), from.size(), to);
+      const Status status = bench.run(text, 1, 128, 32 * (128 + 192 * 2));
+      if (status.ok()) d = bench.read<float>(at, 64 * 192);
+      return status;
+    };
+    std::vector<float> d;
+    const Status status = run_product("", "", d);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    for (std::size_t row = 0; row < 64; ++row) {
+      for (std::size_t column = 0; column < 192; ++column) {
+        float expected = 0;
+        for (std::size_t k = 16; k < 32; ++k) expected += a[k * 64 + row] * b[k * 192 + column];
+        ASSERT_EQ(d[row * 192 + column], expected) << row << " " << column;
+      }
+    }
+    EXPECT_THAT(run_product("16 * kLine)", "17 * kLine)", d).message(), HasSubstr("a multiple of eight lines"));
+    EXPECT_THAT(run_product("i < 32 * 24;", "i < 32 * 24 - 1;", d).message(), HasSubstr("never written"));
+    EXPECT_THAT(
+        run_product("warpgroup_barrier(0);", "warpgroup_barrier(0); boxes[kBox + 16 * kLine] = 0;", d).message(),
+        AnyOf(HasSubstr("race"), HasSubstr("did not say that tensor cores would read it")));
+    EXPECT_THAT(run_product("tensor_reads_follow();", "", d).message(),
+                HasSubstr("did not say that tensor cores would read it"));
+  }
+}
+
 // Threads of different warpgroups are ordered by block barriers alone.
 TEST_P(WarpgroupTest, BarriersOrderOneWarpgroup) {
   const auto run_two = [&](const std::string& body) {

@@ -10,6 +10,13 @@
 #include "emulator/thread_block.h"
 
 namespace sparsmith {
+namespace {
+
+constexpr int kTurnedLines = 16;  // of an operand: the elements that meet
+constexpr int kTurnedLine = 128;  // bytes of a line of operand a
+constexpr std::uint32_t kTurnedPattern = 8 * kTurnedLine;
+
+}  // namespace
 
 void ThreadBlock::warpgroup_barrier(int warpgroup) {
   if (warpgroup != thread_index() / kWarpgroup)
@@ -49,7 +56,15 @@ void ThreadBlock::warpgroup_begin() { running_warp().products_begun |= 1U << cur
 
 void ThreadBlock::warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at,
                                      int columns, int line_bytes, bool bfloat16, std::uint32_t metadata, int pair) {
-  const WarpgroupOperands operands{d, a, a_at, b_at, columns, line_bytes, bfloat16, metadata, pair};
+  const WarpgroupOperands operands{d, a, a_at, b_at, columns, line_bytes, bfloat16, metadata, pair, 0};
+  shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
+}
+
+void ThreadBlock::warpgroup_multiply_turned(float* d, std::uint32_t a_at, std::uint32_t b_at, int columns,
+                                            int line_bytes, std::uint32_t box_bytes, bool bfloat16) {
+  if (a_at % kTurnedPattern != 0 || b_at % (static_cast<std::uint32_t>(line_bytes) * 8) != 0)
+    fail([] { return "starts a warpgroup's product whose turned operands do not begin at a multiple of eight lines"; });
+  const WarpgroupOperands operands{d, nullptr, a_at, b_at, columns, line_bytes, bfloat16, 0, -1, box_bytes};
   shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
 }
 
@@ -86,15 +101,25 @@ void ThreadBlock::check_is_shown(int first, std::uint32_t at, int rows, int line
   });
 }
 
+void ThreadBlock::check_operands_are_shown(int first, const WarpgroupOperands& operands) {
+  if (operands.box_bytes == 0) {
+    check_is_shown(first, operands.b_at, operands.columns, operands.line_bytes);
+    if (operands.a == nullptr) check_is_shown(first, operands.a_at, 64, operands.line_bytes);
+    return;
+  }
+  check_is_shown(first, operands.a_at, kTurnedLines, kTurnedLine);
+  for (int box = 0; box < operands.columns / (operands.line_bytes / 2); ++box)
+    check_is_shown(first, operands.b_at + static_cast<std::uint32_t>(box) * operands.box_bytes, kTurnedLines,
+                   operands.line_bytes);
+}
+
 // Called by the warp's last lane, for all of them.
 void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t, kWarp>& operands) {
   Warp& warp = warp_of(warp_number);
   if (warp.products_begun != ~std::uint32_t{0})
     fail([] { return "starts a warpgroup's product that has not been begun"; });
   const int first = warp_number * kWarp / kWarpgroup * kWarpgroup;
-  const auto& rows = *reinterpret_cast<const WarpgroupOperands*>(operands[0]);
-  check_is_shown(first, rows.b_at, rows.columns, rows.line_bytes);
-  if (rows.a == nullptr) check_is_shown(first, rows.a_at, 64, rows.line_bytes);
+  check_operands_are_shown(first, *reinterpret_cast<const WarpgroupOperands*>(operands[0]));
   ++warp.products_started;
   WarpgroupProduct product;
   for (std::size_t lane = 0; lane < kWarp; ++lane) {
@@ -102,7 +127,8 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
     if (lane == 0) product.operands = *brought;
     const WarpgroupOperands& same = product.operands;
     if (brought->b_at != same.b_at || brought->a_at != same.a_at || brought->columns != same.columns ||
-        brought->line_bytes != same.line_bytes || brought->bfloat16 != same.bfloat16 || brought->pair != same.pair)
+        brought->line_bytes != same.line_bytes || brought->bfloat16 != same.bfloat16 || brought->pair != same.pair ||
+        brought->box_bytes != same.box_bytes)
       fail([] { return "lanes start different products of a warpgroup"; });
     product.d[lane] = brought->d;
     if (brought->a != nullptr) std::copy_n(brought->a, 4, product.a[lane].begin());
@@ -152,15 +178,18 @@ void ThreadBlock::complete_products(int warp_number, std::size_t in_flight) {
   checker_.warp_met(warp_number, ~std::uint32_t{0});  // what was read for them has been
 }
 
-// The swizzle goes by the address: for rows of 128 bytes, bits 4 to 6 are changed by bits 7 to 9; for rows of 64 bytes
-// bits 4 and 5 by bits 7 and 8.
-std::array<float, 32> ThreadBlock::operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands) {
+// The swizzle goes by the address: for lines of 128 bytes, bits 4 to 6 are changed by bits 7 to 9; for lines of 64
+// bytes bits 4 and 5 by bits 7 and 8.
+const std::byte* ThreadBlock::swizzled(std::uint64_t place, std::uint64_t line_bytes) const {
+  return shared_memory() + (place ^ (place >> 7 & (line_bytes / 16 - 1)) << 4);
+}
+
+ThreadBlock::OperandRow ThreadBlock::operand_row(std::uint32_t at, std::size_t row, const WarpgroupOperands& operands) {
   const auto line = static_cast<std::uint64_t>(operands.line_bytes);
-  std::array<float, 32> values;
+  OperandRow values;
   const std::size_t chunks = operands.pair < 0 ? 2 : 4;
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    const std::uint64_t place = at + row * line + chunk * 16;
-    const std::byte* const from = shared_memory() + (place ^ (place >> 7 & (line / 16 - 1)) << 4);
+    const std::byte* const from = swizzled(at + row * line + chunk * 16, line);
     checker_.access<AccessKind::kRead, 16>(from);
     std::array<std::uint16_t, 8> bits;
     std::memcpy(bits.data(), from, sizeof(bits));
@@ -169,16 +198,41 @@ std::array<float, 32> ThreadBlock::operand_row(std::uint32_t at, std::size_t row
   return values;
 }
 
+std::vector<ThreadBlock::OperandRow> ThreadBlock::turned_rows(std::uint32_t at, std::size_t first, std::size_t count,
+                                                              int line_bytes, std::uint32_t box_bytes, bool bfloat16) {
+  const auto line = static_cast<std::uint64_t>(line_bytes);
+  std::vector<OperandRow> rows(count);
+  for (std::size_t k = 0; k < kTurnedLines; ++k) {
+    for (std::size_t row = 0; row < count; row += 8) {
+      const std::uint64_t byte = (first + row) * 2;
+      const std::byte* const from = swizzled(at + byte / line * box_bytes + k * line + byte % line, line);
+      checker_.access<AccessKind::kRead, 16>(from);
+      std::array<std::uint16_t, 8> bits;
+      std::memcpy(bits.data(), from, sizeof(bits));
+      for (std::size_t e = 0; e < 8; ++e) rows[row + e][k] = half_value(bits[e], bfloat16);
+    }
+  }
+  return rows;
+}
+
 // d += a b, in fp32 in the order of k; the hardware adds in an order of its own.
 void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
   const WarpgroupOperands& operands = product.operands;
+  const bool turned = operands.box_bytes != 0;
+  const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
+  std::vector<OperandRow> turned_a;
+  std::vector<OperandRow> turned_b;
+  if (turned) {
+    turned_a = turned_rows(operands.a_at, first, 16, kTurnedLine, 0, operands.bfloat16);
+    turned_b = turned_rows(operands.b_at, 0, static_cast<std::size_t>(operands.columns), operands.line_bytes,
+                           operands.box_bytes, operands.bfloat16);
+  }
   std::array<std::array<SparseElement, 16>, 16> a;
   for (std::size_t row = 0; row < 16; ++row) {
     if (operands.pair >= 0) {
       a[row] = sparse_row(row, product.a, product.metadata, operands.pair, operands.bfloat16);
     } else if (operands.a == nullptr) {
-      const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
-      const std::array<float, 32> values = operand_row(operands.a_at, first + row, operands);
+      const OperandRow values = turned ? turned_a[row] : operand_row(operands.a_at, first + row, operands);
       for (std::size_t k = 0; k < 16; ++k) a[row][k] = {k, values[k]};
     } else {
       for (std::size_t k = 0; k < 16; ++k) {
@@ -188,7 +242,7 @@ void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
     }
   }
   for (std::size_t column = 0; column < static_cast<std::size_t>(operands.columns); ++column) {
-    const std::array<float, 32> b = operand_row(operands.b_at, column, operands);
+    const OperandRow b = turned ? turned_b[column] : operand_row(operands.b_at, column, operands);
     for (std::size_t row = 0; row < 16; ++row) {
       float& sum = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
       for (const auto& [k, value] : a[row]) sum += value * b[k];

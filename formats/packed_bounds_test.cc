@@ -18,6 +18,7 @@
 #include "formats/slots_layout.h"
 #include "formats/slots_steps.h"
 #include "formats/slots_tiles.h"
+#include "formats/tile_masks_layout.h"
 #include "tests/support/drawn_packings.h"
 #include "tests/support/packing_checks.h"
 #include "tests/support/slot_bits.h"
@@ -209,6 +210,29 @@ void follow_bsr_strips(Addresses& weight) {
   }
 }
 
+// What a kernel reads of a group, and the values that it stores.
+void follow_tile_masks(Addresses& weight) {
+  const auto parts = split(weight.packing(), "_");
+  const std::int64_t columns = number_of(parts[2], "c");
+  const std::int64_t rows = number_of(parts[3], "r") * tile_masks::kTileRows;
+  for (std::int64_t group = 0; group < weight.fact("groups"); ++group) {
+    weight.inside(weight.at<std::uint32_t>("group_panels", group), ceil_div(weight.rows(), rows), "panel");
+    const std::int64_t begin = weight.at<std::uint32_t>("group_tiles", group);
+    const std::int64_t end = weight.at<std::uint32_t>("group_tiles", group + 1);
+    weight.inside(end - begin, number_of(parts[4], "g") / columns + 1, "tiles of a group");
+    EXPECT_EQ((end - begin) * columns % tile_masks::kUnitColumns, 0);
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      weight.inside(weight.at<std::uint32_t>("columns", tile), ceil_div(weight.cols(), columns), "column of tiles");
+      for (std::int64_t row = tile * rows; row < (tile + 1) * rows; ++row) {
+        std::int64_t place = weight.at<std::uint32_t>("firsts", row);
+        for (std::int64_t word = 0; word < columns / tile_masks::kWordColumns; ++word)
+          place += std::popcount(weight.at<std::uint32_t>("masks", row * columns / tile_masks::kWordColumns + word));
+        weight.inside(place, weight.fact("nonzeros") + 1, "place");
+      }
+    }
+  }
+}
+
 void follow_scatter(Addresses& weight) {
   const auto name = split(weight.packing(), "_");
   const bool bytes = name[1] == "byte";
@@ -295,9 +319,9 @@ void follow_panel(Addresses& weight) {
 
 void follow(std::string_view format, const PackedWeight& packed) {
   static const std::map<std::string_view, void (*)(Addresses&)> kFollow = {
-      {"csr", follow_csr},    {"slots", follow_slots},           {"bitmap", follow_bitmap},
-      {"bsr", follow_bsr},    {"bsr_strips", follow_bsr_strips}, {"scatter", follow_scatter},
-      {"panel", follow_panel}};
+      {"csr", follow_csr},     {"slots", follow_slots},           {"bitmap", follow_bitmap},
+      {"bsr", follow_bsr},     {"bsr_strips", follow_bsr_strips}, {"scatter", follow_scatter},
+      {"panel", follow_panel}, {"tile_masks", follow_tile_masks}};
   const auto follow_own = [](std::string_view of, const PackedWeight& weight) {
     Addresses addresses(weight);
     const auto found = kFollow.find(of);

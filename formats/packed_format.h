@@ -23,7 +23,8 @@ struct PackedFormat {
   Result<PackedWeight> (*pack)(std::string_view packing, const CsrMatrix& matrix, DataType type) = nullptr;
   Result<std::unique_ptr<PackedReader>> (*open)(const PackedView& view) = nullptr;
   // Arrays that hold values; other numbers may stand between the values. All other arrays are structure. Structure,
-  // these other numbers, and facts depend on the pattern and the packing alone.
+  // these other numbers, and facts depend on the pattern and the packing alone. Empty: the format holds a pattern
+  // alone, which unpacks with values of 1, and claims nothing of values.
   std::vector<std::string_view> value_arrays{};
   // Whether a value of 0 is stored as -0, and +0 means that the weight has no element there. In other formats 0 is +0.
   bool negative_zeros = false;
@@ -39,6 +40,8 @@ std::span<const PackedFormat> packed_formats();
 Result<const PackedFormat*> packed_format(std::string_view packing);
 // The arrays that hold values, of a hybrid's rest too. REQUIRES: a packing of a known format.
 std::vector<std::string> value_array_names(std::string_view packing);
+// Whether the packing holds values, besides the pattern. False for a packing of no known format.
+bool holds_values(std::string_view packing);
 // Error: kInvalidArgument if the format does not hold weights of this type.
 Status check_value_type(const PackedFormat& format, DataType type);
 

@@ -18,13 +18,14 @@ PackedFormat dense_format();
 PackedFormat panel_format();
 PackedFormat scatter_format();
 PackedFormat slots_format();
+PackedFormat tile_masks_format();
 PackedFormat two_four_format();
 
 std::span<const PackedFormat> packed_formats() {
   // A name that begins with another one stands before it.
-  static const PackedFormat kFormats[] = {bitmap_format(),  bsr_strips_format(), bsr_format(),
-                                          csr_format(),     dense_format(),      panel_format(),
-                                          scatter_format(), slots_format(),      two_four_format()};
+  static const PackedFormat kFormats[] = {bitmap_format(),     bsr_strips_format(), bsr_format(),     csr_format(),
+                                          dense_format(),      panel_format(),      scatter_format(), slots_format(),
+                                          tile_masks_format(), two_four_format()};
   return kFormats;
 }
 
@@ -45,6 +46,11 @@ std::vector<std::string> value_array_names(std::string_view packing) {
   names(packing, "", all);
   if (const auto hybrid = HybridPacking::named(without_transposed(packing))) names(hybrid->rest, kRestPrefix, all);
   return all;
+}
+
+bool holds_values(std::string_view packing) {
+  const Result<const PackedFormat*> format = packed_format(packing);
+  return format.ok() && !(*format)->value_arrays.empty();
 }
 
 Status check_value_type(const PackedFormat& format, DataType type) {

@@ -107,6 +107,7 @@ void add_places(const Places& places, PackedWeight& packed) {
 Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type) {
   if (coding_of(without_transposed(packing)) != nullptr)
     return unsupported(fmt::format("{}: new values would need new scales, which no kernel writes", packing));
+  if (!holds_values(packing)) return Places();
   const int bits = digit_bits(type);
   const int digits = (static_cast<int>(std::bit_width(static_cast<std::uint64_t>(pattern.nnz()))) + bits - 1) / bits;
   if (digits > 3) return unsupported(fmt::format("{}: {} nonzeros have no places", packing, pattern.nnz()));

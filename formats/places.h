@@ -1,7 +1,8 @@
 // The places of the values in a packed weight, for writing new values into it.
 //
 // A place is the index of an element of the weight's type, counted over the format's value arrays one behind the other.
-// Places are found by packing the pattern with numbers in place of values. So formats need no code for them.
+// Places are found by packing the pattern with numbers in place of values. So formats need no code for them. A packing
+// of a pattern alone has none.
 #pragma once
 
 #include <cstdint>

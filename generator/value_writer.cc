@@ -42,6 +42,7 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
     writer.plan.steps.push_back(std::move(step));
     first += " + " + count;
   }
+  if (writer.plan.steps.empty()) return writer;
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource kernel, assemble(text));
   writer.kernels.push_back(std::move(kernel));
   return writer;

@@ -18,7 +18,8 @@ struct ValueWriter {
 
 // The writer for a packing of this name and type, for any pattern. The plan binds to the packed arrays with the arrays
 // and facts of add_places(). It is one launch for each value array, without workspace, and captured graphs stay valid.
-// Values are rounded to the packed type; a zero of either sign becomes the format's zero.
+// Values are rounded to the packed type; a zero of either sign becomes the format's zero. For a packing of a pattern
+// alone the plan is empty.
 //   source: fp32, or the packed type. Error: kInvalidInput for a packing of no known format.
 Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataType source);
 

@@ -77,17 +77,22 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& 
   return {};
 }
 
-// A tensor map reaches no further than X.
+// A tensor map reaches no further than its operand.
 Status check_maps(const LaunchPlan& plan, const OperatorSpec& spec) {
+  const std::vector<Operand> operands = spec.operands();
   for (const PlanStep& step : plan.steps) {
     for (const PlanArgument& argument : step.arguments) {
       if (argument.kind != PlanArgument::Kind::kTensorMap) continue;
       if (spec.layout != Layout::kTokenMajor || size_of(spec.type) != 2)
         return invalid_input(
-            fmt::format("kernel {}: a tensor map; only token-major X of 16 bits has one", step.kernel));
-      if (argument.name == "x" && argument.value == IntegerExpression(spec.cols)) continue;
-      return invalid_input(fmt::format("kernel {}: a tensor map of {:.100} with {} elements a line; X has {}",
-                                       step.kernel, argument.name, argument.value.text(), spec.cols));
+            fmt::format("kernel {}: a tensor map; only token-major operands of 16 bits have one", step.kernel));
+      const auto of = std::ranges::find(operands, argument.name, &Operand::name);
+      if (of == operands.end() || of->access != Access::kIn || !of->present || !of->lines.is_tokens)
+        return invalid_input(fmt::format("kernel {}: a tensor map of {:.100}, which is no input of n lines",
+                                         step.kernel, argument.name));
+      if (argument.value == IntegerExpression(of->length.fixed)) continue;
+      return invalid_input(fmt::format("kernel {}: a tensor map of {} with {} elements a line, of {}", step.kernel,
+                                       argument.name, argument.value.text(), of->length.fixed));
     }
   }
   return {};

@@ -292,7 +292,9 @@ PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& pac
 
 Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
   if (weight.packings.empty()) return unsupported(weight.name + ": there is no packing to unpack");
-  const Result<CsrMatrix> matrix = unpack(view_of(weight, weight.packings.front()));
+  const auto found = std::ranges::find_if(weight.packings, holds_values, &TunedPacking::packing);
+  const Result<CsrMatrix> matrix =
+      unpack(view_of(weight, found != weight.packings.end() ? *found : weight.packings.front()));
   return matrix.ok() ? matrix : matrix.status().annotate(weight.name);
 }
 

@@ -180,7 +180,8 @@ Status draw_all(Output& output, int files_each, std::uint64_t seed) {
   for (const auto& each : families()) {
     for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_file(random, *each, output));
   }
-  for (const char* format : {"csr", "slots", "panel", "bitmap", "bsr", "bsr_strips", "scatter", "two_four"}) {
+  for (const char* format :
+       {"csr", "slots", "panel", "bitmap", "bsr", "bsr_strips", "scatter", "tile_masks", "two_four"}) {
     for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_format_file(random, format, output));
   }
   TunedSample fake;

@@ -31,6 +31,7 @@ std::vector<AxisWork> other_extents(const PlanStep& step, const KernelCase& each
   if (step.kernel.starts_with("relayout")) return {tokens_of_grid(n, 8 * elements_of_16_bytes)};
   if (step.kernel.starts_with("finish_rows")) return {rows_of_grid(packed.facts.at("split_rows") * n, 256)};
   if (step.kernel.starts_with("finish_parts")) return {rows_of_grid(spec.rows * n, 256)};
+  if (step.kernel.starts_with("finish_values")) return {rows_of_grid(spec.nnz, 256)};
   if (step.kernel.starts_with("dense_epilogue")) {
     const std::int64_t tokens = 4;  // of a thread
     return {rows_of_grid(spec.rows * ((n + tokens - 1) / tokens), 256)};
@@ -62,7 +63,9 @@ TEST_P(PlanGridsTest, CoverAllRowsAndTokensAndNoMore) {
     std::int64_t last_workspace = 0;
     for (const std::int64_t n : {1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 1024, 5000}) {
       const IntegerVariables variables{
-          .n = n, .strides = {{"x", 1 << 20}, {"y", 1 << 20}, {"residual", 1 << 20}}, .facts = &packed.facts};
+          .n = n,
+          .strides = {{"x", 1 << 20}, {"y", 1 << 20}, {"residual", 1 << 20}, {"dy", 1 << 20}},
+          .facts = &packed.facts};
       const std::int64_t workspace = candidate->plan.workspace_bytes.evaluate(variables).value();
       EXPECT_GE(workspace, last_workspace) << each.text();
       last_workspace = workspace;

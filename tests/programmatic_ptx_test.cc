@@ -78,10 +78,13 @@ std::map<std::string, KernelSource> some_kernels() {
                            "bsr_wgmma_rest",
                            "bsr_strips_rest",
                            "two_four_wgmma_rest",
+                           "sampled",
+                           "sampled_wgmma",
                            "relayout",
                            "relayout_panels",
                            "finish_rows",
                            "finish_parts",
+                           "finish_values",
                            "dense_epilogue",
                            "dense_gather"})
     EXPECT_GE(kinds[kind], 1) << kind;

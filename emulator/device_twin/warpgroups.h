@@ -16,6 +16,10 @@ extern void wait_for_products(int in_flight, int line) SPARSMITH_EMULATED(warpgr
 // calling lane. All 32 lanes of each of four warps. pair: 0 or 1 for wgmma.sp with k32 and `metadata`, otherwise -1.
 extern void warpgroup_multiply(float* d, const u32* a, u32 a_at, u32 b_at, int columns, int line_bytes, bool bfloat16,
                                u32 metadata, int pair, int line) SPARSMITH_EMULATED(warpgroup_multiply);
+// The same with both operands turned, in shared memory: lines of 128 bytes for a, of line_bytes for b, whose boxes are
+// box_bytes apart.
+extern void warpgroup_multiply_turned(float* d, u32 a_at, u32 b_at, int columns, int line_bytes, u32 box_bytes,
+                                      bool bfloat16, int line) SPARSMITH_EMULATED(warpgroup_multiply_turned);
 template <int kCount>
 SPARSMITH_DEVICE void give_registers() {}
 template <int kCount>
@@ -51,6 +55,14 @@ struct SharedMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], SwizzledRows a, SwizzledRows b,
                                    int line = __builtin_LINE()) {
     warpgroup_multiply(d, nullptr, a.at, b.at, kColumns, kLineBytes, is_bfloat16<T>, 0, -1, line);
+  }
+};
+template <class T, int kColumns>
+struct TurnedMultiply {
+  template <int kLineBytes, int kBoxBytes>
+  static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], SwizzledRows a, SwizzledRows b,
+                                   int line = __builtin_LINE()) {
+    warpgroup_multiply_turned(d, a.at, b.at, kColumns, kLineBytes, kBoxBytes, is_bfloat16<T>, line);
   }
 };
 

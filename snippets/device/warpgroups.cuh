@@ -78,6 +78,9 @@ struct WarpgroupMultiply;
 #define SPARSMITH_TEXT_32_63                                                         \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SPARSMITH_TEXT_64_95                                                         \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define SPARSMITH_TEXT_64_127                                                                    \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
@@ -179,6 +182,40 @@ SPARSMITH_SHARED_MULTIPLIES(half, "f16")
 SPARSMITH_SHARED_MULTIPLIES(bfloat16, "bf16")
 #undef SPARSMITH_SHARED_MULTIPLIES
 #undef SPARSMITH_SHARED_MULTIPLY
+
+// The same with both operands turned: 16 lines, one for each of the elements that meet. a: lines of 64 rows. b: boxes
+// of lines of kLineBytes, whose columns are neighbours; from a box to the next one kBoxBytes. Both begin at a multiple
+// of eight lines.
+template <class T, int kColumns>
+struct TurnedMultiply;
+#define SPARSMITH_TURNED_MULTIPLY(Type, type, columns, texts, rest, ...)                                       \
+  template <>                                                                                                  \
+  struct TurnedMultiply<Type, columns> {                                                                       \
+    template <int kLineBytes, int kBoxBytes>                                                                   \
+    static SPARSMITH_DEVICE void add(float (&d)[columns / 2], SwizzledRows a, SwizzledRows b) {                \
+      constexpr u64 kBoxes = kRowsOfLines<kLineBytes> + (u64{kBoxBytes / 16 - 1} << 16);                       \
+      const u64 rows = a.descriptor | kRowsOfLines<128>;                                                       \
+      const u64 others = b.descriptor + kBoxes;                                                                \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" texts "}, " rest \
+                   ", 1, 1, 1, 1, 1;"                                                                          \
+                   : __VA_ARGS__                                                                               \
+                   : "l"(rows), "l"(others));                                                                  \
+    }                                                                                                          \
+  };
+#define SPARSMITH_TURNED_MULTIPLIES(Type, type)                                                                        \
+  SPARSMITH_TURNED_MULTIPLY(Type, type, 64, SPARSMITH_TEXT_0_31, "%32, %33", SPARSMITH_SUMS_32(0))                     \
+  SPARSMITH_TURNED_MULTIPLY(Type, type, 128, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63, "%64, %65",                \
+                            SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32))                                               \
+  SPARSMITH_TURNED_MULTIPLY(Type, type, 192, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63 ", " SPARSMITH_TEXT_64_95,  \
+                            "%96, %97", SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32), SPARSMITH_SUMS_32(64))            \
+  SPARSMITH_TURNED_MULTIPLY(Type, type, 256, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63 ", " SPARSMITH_TEXT_64_127, \
+                            "%128, %129", SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32), SPARSMITH_SUMS_32(64),          \
+                            SPARSMITH_SUMS_32(96))
+SPARSMITH_TURNED_MULTIPLIES(half, "f16")
+SPARSMITH_TURNED_MULTIPLIES(bfloat16, "bf16")
+#undef SPARSMITH_TURNED_MULTIPLIES
+#undef SPARSMITH_TURNED_MULTIPLY
+#undef SPARSMITH_TEXT_64_95
 #undef SPARSMITH_SUMS_4
 #undef SPARSMITH_TEXT_0_15
 #undef SPARSMITH_TEXT_0_7

@@ -37,6 +37,7 @@ std::map<std::string, Seeds> draw_formats() {
   Seeds& bitmap = formats["bitmap"];
   Seeds& bsr = formats["bsr"];
   Seeds& scatter = formats["scatter"];
+  Seeds& tile_masks = formats["tile_masks"];
   for (const CsrMatrix* matrix : {&dense, &sparse, &small}) {
     for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
       csr.push_back(pack_csr(*matrix, {}, type));
@@ -78,6 +79,8 @@ std::map<std::string, Seeds> draw_formats() {
     bsr.push_back(pack_bsr(*matrix, {1, false}, DataType::kFloat16));
     bsr.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
     for (const int line : {32, 64}) bsr.push_back(pack_bsr(*matrix, {.tiles = 4, .line = line}, DataType::kFloat16));
+    tile_masks.push_back(pack_tile_masks(*matrix, {64, 1, 256}, DataType::kFloat16));
+    tile_masks.push_back(pack_tile_masks(*matrix, {32, 2, 128}, DataType::kBFloat16));
     scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
     scatter.push_back(

@@ -104,6 +104,10 @@ inline PanelPacking draw_panel_packing(Random& random) {
   return packing;
 }
 
+inline TileMasksPacking draw_tile_masks_packing(Random& random) {
+  return {random() % 2 == 0 ? 32 : 64, 1 + static_cast<int>(random() % 2), 128 << random() % 3};
+}
+
 // One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight,
 // where `coded` now and then of codes, and where the format leaves a rest now and then a hybrid.
 inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format, bool coded = true) {
@@ -140,6 +144,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
                            random() % 2 == 0 ? ScatterColumns::kFragments : ScatterColumns::kNatural},
                           half);
     if (format == "bsr_strips") return pack_bsr_strips(matrix, {1 + static_cast<int>(random() % 2)}, half);
+    if (format == "tile_masks") return pack_tile_masks(matrix, draw_tile_masks_packing(random), half);
     if (format == "two_four") return pack_two_four(matrix, half);
     return sparsmith::pack("dense", matrix, any);
   };
@@ -149,6 +154,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
     Result<PackedWeight> transposed = sparsmith::pack(transposed_packing(packed->packing), matrix, packed->value_type);
     if (transposed.ok()) packed = std::move(transposed);
   }
+  if (!holds_values(format)) std::ranges::fill(matrix.values, 1.0F);
   if (coded && packed_format(format).value()->codes && random() % 3 == 0) {  // where the packing is aligned for them
     const Coding& coding = codings()[random() % codings().size()];
     const std::string name = coded_packing(packed->packing, coding);

@@ -79,7 +79,7 @@ bool multiplies_tiles(const Family& family) {
 // Families of persistent blocks, which multiply X in boxes of many tokens.
 bool multiplies_boxes(const Family& family) {
   return family.name == "cooperative" || family.name == "bsr_strips" || family.name == "bsr_wgmma" ||
-         family.name == "two_four_wgmma" || is_hybrid(family);
+         family.name == "two_four_wgmma" || family.name == "sampled_wgmma" || is_hybrid(family);
 }
 bool needs_16_bits(const Family& family) {
   return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name.starts_with("two_four") ||
@@ -338,11 +338,15 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
-      const bool in_blocks = family.name.starts_with("bsr_");
+      const bool in_blocks = family.name.starts_with("bsr_") || family.name == "sampled_wgmma";
       if (in_blocks && weight % 3 == 0) each.matrix = draw_in_blocks(random);
-      if (in_blocks && is_hybrid(family)) {
+      const bool sampled = family.name == "sampled_wgmma";
+      if (in_blocks && (is_hybrid(family) || (sampled && weight % 3 == 1))) {
         constexpr std::int64_t kMostFilled = 6000;  // elements
-        const std::int64_t block = config ? config->at("blocks") : parameter == "blocks" ? value : 8 << random() % 4;
+        const std::int64_t block = sampled                 ? 32
+                                   : config                ? config->at("blocks")
+                                   : parameter == "blocks" ? value
+                                                           : 8 << random() % 4;
         const std::int64_t share = each.matrix.rows * each.matrix.cols / kMostFilled;
         each.matrix =
             fill_blocks(random, each.matrix, block, static_cast<std::uint64_t>(std::max<std::int64_t>(2, share)));

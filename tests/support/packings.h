@@ -9,6 +9,7 @@
 #include "formats/panel.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
+#include "formats/tile_masks.h"
 #include "formats/two_four.h"
 
 namespace sparsmith {
@@ -32,6 +33,9 @@ inline Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacki
   return pack(packing.name(), matrix, type);
 }
 inline Result<PackedWeight> pack_bsr_strips(const CsrMatrix& matrix, const BsrStripsPacking& packing, DataType type) {
+  return pack(packing.name(), matrix, type);
+}
+inline Result<PackedWeight> pack_tile_masks(const CsrMatrix& matrix, const TileMasksPacking& packing, DataType type) {
   return pack(packing.name(), matrix, type);
 }
 inline Result<PackedWeight> pack_two_four(const CsrMatrix& matrix, DataType type) {
