@@ -145,9 +145,8 @@ Status pack_weight(const CsrMatrix& matrix, const TileMasksPacking& packing, Dat
   if (matrix.nnz() >= kLimit)
     return invalid_argument(fmt::format("tile_masks: {} nonzeros exceed 32-bit places", matrix.nnz()));
   const Structure all = structure_of(matrix, Grid(packing, matrix.rows, matrix.cols));
-  packed.facts = {{"groups", std::ssize(all.group_panels)},
-                  {"tiles", std::ssize(all.columns)},
-                  {"nonzeros", matrix.nnz()}};
+  packed.facts = {
+      {"groups", std::ssize(all.group_panels)}, {"tiles", std::ssize(all.columns)}, {"nonzeros", matrix.nnz()}};
   const auto add = [&](const char* name, const std::vector<std::uint32_t>& numbers) {
     packed.arrays.push_back(array_of(name, DataType::kUint32, numbers));
   };
@@ -230,8 +229,7 @@ class TileMasksReader : public PackedReader {
       UnitRows::Entry* to = rows.room(static_cast<std::size_t>(row), static_cast<std::size_t>(grid_.columns));
       for (std::int64_t word = 0; word < grid_.words; ++word) {
         for (std::uint32_t bits = mask(tile * grid_.panel_rows + row, word); bits != 0; bits &= bits - 1) {
-          const std::int64_t column =
-              columns_[tile] * grid_.columns + word * kWordColumns + std::countr_zero(bits);
+          const std::int64_t column = columns_[tile] * grid_.columns + word * kWordColumns + std::countr_zero(bits);
           *to++ = {static_cast<std::uint32_t>(column), one_};
         }
       }

@@ -65,8 +65,8 @@ TEST(TileMasksTest, EveryElementHasItsPlace) {
   DrawnRandom random;
   for (int round = 0; round < 100; ++round) {
     const CsrMatrix matrix =
-        draw_matrix(random, static_cast<std::int64_t>(1 + random() % 300), static_cast<std::int64_t>(1 + random() % 900),
-                    static_cast<double>(random() % 10) / 10);
+        draw_matrix(random, static_cast<std::int64_t>(1 + random() % 300),
+                    static_cast<std::int64_t>(1 + random() % 900), static_cast<double>(random() % 10) / 10);
     const TileMasksPacking packing = draw_tile_masks_packing(random);
     const auto packed = pack_tile_masks(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(packed.ok()) << packing.name() << packed.status().to_string();

@@ -65,7 +65,7 @@ struct SampledWgmmaKernel {
   static constexpr int kStageBytes = kRowTiles * kGradientBytes + kGroupTiles * kInputBytes;
   static constexpr int kWarpRows = 16;
   static constexpr int kWordColumns = tile_masks::kWordColumns;  // that a warp stores together
-  static constexpr int kSumLine = kWordColumns + 4;              // floats of a row, so that a warp's stores meet all banks
+  static constexpr int kSumLine = kWordColumns + 4;  // floats of a row, so that a warp's stores meet all banks
   static constexpr int kSumBytes = kWarpRows * kSumLine * 4;
   static constexpr int kSumsAt = kStages * kStageBytes;
   static constexpr int kBarriersAt = kSumsAt + kMultipliers * kSumBytes;

@@ -18,9 +18,9 @@ constexpr std::size_t kBlocksOf32 = 3;  // in SparsityStatistics::kBlockSizes
 constexpr std::size_t kBlocksOf64 = 4;
 static_assert(SparsityStatistics::kBlockSizes[kBlocksOf64] == SampledWgmmaConfig::kTileRows);
 
-constexpr int kSharedBytes = 227 * 1024;        // of a block of threads, compute capability 9.0
+constexpr int kSharedBytes = 227 * 1024;          // of a block of threads, compute capability 9.0
 constexpr int kSumBytes = 4 * 16 * (32 + 4) * 4;  // of a warpgroup
-constexpr int kStageExtra = 2 * 8;              // barriers
+constexpr int kStageExtra = 2 * 8;                // barriers
 constexpr int kUnitColumns = 64;
 
 // The share of tiles that hold an element; of 64 x 32, about.
@@ -33,12 +33,12 @@ double touched_share(std::int64_t tile_columns, const SparsityStatistics& statis
 //
 // A stage takes the time of its products on tensor cores, or of bringing its boxes: L2 sends them to all
 // multiprocessors. From first principles, not fitted.
-constexpr double kLaunchUs = 3;           // and the first stage
-constexpr double kTokenCycles = 2;        // of 64 x 64 products of a token on tensor cores
-constexpr double kTensorShare = 0.64;     // of the clock that the device says: power bounds it
-constexpr double kStageCycles = 150;      // at least: barriers
+constexpr double kLaunchUs = 3;        // and the first stage
+constexpr double kTokenCycles = 2;     // of 64 x 64 products of a token on tensor cores
+constexpr double kTensorShare = 0.64;  // of the clock that the device says: power bounds it
+constexpr double kStageCycles = 150;   // at least: barriers
 constexpr double kL2BytesPerUs = 7e6;
-constexpr double kStoreCycles = 12;       // of 64 x 1 outputs
+constexpr double kStoreCycles = 12;  // of 64 x 1 outputs
 constexpr double kPartialBytesPerUs = 3e6;
 
 // What a plan computes: its groups, of so many times 64 columns on average.
@@ -53,8 +53,7 @@ double products_us(const SampledWgmmaConfig& config, const Problem& problem, con
   const DeviceRates rates(problem.device);
   const double columns = work.units * kUnitColumns;
   const double tokens = config.stage_tokens();
-  const double tensor_us =
-      tokens * work.units * config.row_tiles * kTokenCycles / (kTensorShare * rates.clock_mhz);
+  const double tensor_us = tokens * work.units * config.row_tiles * kTokenCycles / (kTensorShare * rates.clock_mhz);
   const double l2_us = tokens * 2 * (config.row_tiles * SampledWgmmaConfig::kTileRows + columns) * rates.sms /
                        (kL2BytesPerUs * l2_speed(problem.device));
   const double stage_us = std::max({tensor_us, l2_us, kStageCycles / rates.clock_mhz});
@@ -79,18 +78,19 @@ int best_parts(const SampledWgmmaConfig& config, const Problem& problem, const S
 double predicted_sampled_wgmma_us(const Config& values, const Problem& problem, const SparsityStatistics& statistics) {
   const SampledWgmmaConfig config(values);
   const double touched = 1 - std::pow(1 - touched_share(config.tile_columns, statistics), config.row_tiles);
-  const auto panels = static_cast<double>(
-      ceil_div(problem.spec.rows, std::int64_t{config.row_tiles * SampledWgmmaConfig::kTileRows}));
+  const auto panels =
+      static_cast<double>(ceil_div(problem.spec.rows, std::int64_t{config.row_tiles * SampledWgmmaConfig::kTileRows}));
   const double units = std::max(1.0, touched * static_cast<double>(problem.spec.cols) / kUnitColumns);
   const double needed = units * kUnitColumns / config.group_columns;
   const double groups = touched > 0.99 ? std::ceil(needed) : std::max(1.0, needed + 0.5);  // of a panel
   const SampledWork work{panels * groups, units / groups, static_cast<double>(statistics.nnz)};
   const double products = products_us(config, problem, work, best_parts(config, problem, work));
   const auto tokens = static_cast<double>(problem.tokens);
-  const double hbm_us = 2 * tokens * static_cast<double>(problem.spec.cols + problem.spec.rows) /
-                        (0.8 * DeviceRates(problem.device).hbm);
+  const double hbm_us =
+      2 * tokens * static_cast<double>(problem.spec.cols + problem.spec.rows) / (0.8 * DeviceRates(problem.device).hbm);
   const double launches = config.split ? 2 : 1;
-  return kLaunchUs + launches * launch_delay_us(problem.device) + std::max(products, hbm_us) + (launches - 1) * kLaunchUs;
+  return kLaunchUs + launches * launch_delay_us(problem.device) + std::max(products, hbm_us) +
+         (launches - 1) * kLaunchUs;
 }
 
 // ---- rules ----
@@ -142,9 +142,9 @@ KernelText sampled_wgmma_text(const SampledWgmmaConfig& config, const OperatorSp
   KernelText text;
   text.name = fmt::format("sampled_wgmma_{}_c{}_r{}_g{}{}", spec_tag(spec), config.tile_columns, config.row_tiles,
                           config.group_columns, config.split ? "_parts" : "");
-  text.summary = fmt::format("values = dY X^T at the nonzeros of {} weights, by warpgroups: {} rows by {} columns",
-                             short_name(spec.type), SampledWgmmaConfig::kTileRows * config.row_tiles,
-                             config.group_columns);
+  text.summary =
+      fmt::format("values = dY X^T at the nonzeros of {} weights, by warpgroups: {} rows by {} columns",
+                  short_name(spec.type), SampledWgmmaConfig::kTileRows * config.row_tiles, config.group_columns);
   text.architecture = "sm_90a";
   text.threads = config.threads();
   text.min_blocks_per_sm = 1;
@@ -187,14 +187,16 @@ KernelText sampled_wgmma_text(const SampledWgmmaConfig& config, const OperatorSp
   if (config.split) {
     text.parameters.push_back({"float*", "partials", workspace()});
     text.parameters.push_back({"i64", "nonzeros", integer("fact.nonzeros")});
-    text.body += "const Output output{partials, 0, nullptr, nullptr, 0, 1.0F, 0.0F};\n"
-                 "const i64 part_stride = nonzeros;\n";
+    text.body +=
+        "const Output output{partials, 0, nullptr, nullptr, 0, 1.0F, 0.0F};\n"
+        "const i64 part_stride = nonzeros;\n";
   } else {
     text.parameters.push_back({"OutputType*", "values", operand("values")});
     text.parameters.push_back({"float", "alpha", scalar("alpha")});
     text.parameters.push_back({"float", "beta", scalar("beta")});
-    text.body += "const Output output{values, 0, nullptr, nullptr, 0, alpha, beta};\n"
-                 "const i64 part_stride = 0;\n";
+    text.body +=
+        "const Output output{values, 0, nullptr, nullptr, 0, alpha, beta};\n"
+        "const i64 part_stride = 0;\n";
   }
   text.body +=
       "Kernel::run(pattern, dy_map, x_map, gradients, activations, output, part_stride, parts, n, shared_memory());";
@@ -213,12 +215,9 @@ KernelText finish_text(const OperatorSpec& spec, int parts) {
                              boolean(spec.epilogue.beta)),
                  "a line of one element a value; + beta * its old value"},
                 {"using Kernel = FinishPartsKernel<Output, false, kThreads>", "as feature-major Y of one token"}};
-  text.parameters = {{"const float*", "partials", workspace()},
-                     {"int", "part_count", integer(parts)},
-                     {"int", "nonzeros", integer("fact.nonzeros")},
-                     {"OutputType*", "values", operand("values")},
-                     {"float", "alpha", scalar("alpha")},
-                     {"float", "beta", scalar("beta")}};
+  text.parameters = {{"const float*", "partials", workspace()},     {"int", "part_count", integer(parts)},
+                     {"int", "nonzeros", integer("fact.nonzeros")}, {"OutputType*", "values", operand("values")},
+                     {"float", "alpha", scalar("alpha")},           {"float", "beta", scalar("beta")}};
   text.body =
       "const Output output{values, 1, nullptr, nullptr, 0, alpha, beta};\n"
       "Kernel::run(partials, output, part_count, nonzeros, 1);";

@@ -61,8 +61,8 @@ bool wide_masks(const SampledWgmmaConfig& config, const PackedCase& each) {
 
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
-      {"tiles are multiplied before they are there", "await(work.full(stage.number), stage.parity);\n      const int at",
-       "const int at", tiles(always)},
+      {"tiles are multiplied before they are there",
+       "await(work.full(stage.number), stage.parity);\n      const int at", "const int at", tiles(always)},
       {"a stage is filled while it is multiplied", "await(work.empty(stage.number), stage.parity ^ 1U);", "",
        tiles(fills_stages_again)},
       {"stages are given back before products end", "warpgroup_multiply_wait<1>();", "", tiles(fills_stages_again)},
@@ -93,9 +93,12 @@ const std::vector<Mutation>& mutations() {
        "unit.step + part_steps < steps ? unit.step + part_steps : unit.step;", tiles(always)},
       {"parts have one place", "of_part.y += unit.part * part_stride;", "",
        tiles([](const SampledWgmmaConfig& config, const PackedCase&) { return config.split; })},
-      {"a small grid does not go round", "index < work.units(); index += grid_size_x()) {\n      const Unit unit = "
-       "work.unit(index);\n      // This", "index < work.units(); index += work.units()) {\n      const Unit unit = "
-       "work.unit(index);\n      // This", tiles(several_groups)},
+      {"a small grid does not go round",
+       "index < work.units(); index += grid_size_x()) {\n      const Unit unit = "
+       "work.unit(index);\n      // This",
+       "index < work.units(); index += work.units()) {\n      const Unit unit = "
+       "work.unit(index);\n      // This",
+       tiles(several_groups)},
       {"the first word's elements are not counted", "places[u] += count_bits(before);", "", tiles(wide_masks)},
       {"elements of a word stand one behind the other", "(1U << lane()) - 1U)", "(1U << lane() / 2) - 1U)",
        tiles(always)},
@@ -103,9 +106,10 @@ const std::vector<Mutation>& mutations() {
       {"rows of values have one place", "half * kWarpRows + row) + column;", "half * kWarpRows) + column;",
        tiles(whole_words)},
       {"sums of warps have one place", "kSumsAt + warp * kSumBytes", "kSumsAt", tiles(always)},
-      {"sums of the word before are still stored", "store_word(output, lines, masks[word / 2], places[word / 2], word "
-       "% 2);\n      warp_barrier();", "store_word(output, lines, masks[word / 2], places[word / 2], word % 2);",
-       tiles(wide_masks)},
+      {"sums of the word before are still stored",
+       "store_word(output, lines, masks[word / 2], places[word / 2], word "
+       "% 2);\n      warp_barrier();",
+       "store_word(output, lines, masks[word / 2], places[word / 2], word % 2);", tiles(wide_masks)},
   };
   return all;
 }
