@@ -113,10 +113,11 @@ std::array<DenseMatmul::Factor, 2> DenseMatmul::factors(const LaunchBindings& bi
                                                         std::int64_t tokens) const {
   const bool token_major = spec_.layout == Layout::kTokenMajor;
   // A stride of feature_major is at least the tokens, which may be more than at hand; so are those of the outputs.
+  const bool more = tokens > bindings.variables.n;
   const auto activations = [&](const char* name, std::int64_t features, bool transposed) {
     const std::int64_t ld = bindings.variables.strides.value_or(name, 0);
     return Factor{bindings.operands.value_or(name, 0), token_major ? features : tokens, token_major ? tokens : features,
-                  token_major ? ld : std::max(ld, tokens), transposed};
+                  more && !token_major ? std::max(ld, tokens) : ld, transposed};
   };
   if (!spec_.multiplies_weight())
     return {activations("x", spec_.cols, !token_major), activations("dy", spec_.rows, token_major)};
@@ -168,8 +169,9 @@ Result<DenseMatmul::Described> DenseMatmul::described(const LaunchBindings& bind
   layout(made.b, type, b.rows, b.cols, b.ld);
   const std::int64_t rows = a.transposed ? a.cols : a.rows;
   const std::int64_t cols = b.transposed ? b.rows : b.cols;
-  layout(made.c, product.out_type, rows, cols, std::max(product.ldc, rows));
-  layout(made.d, product.out_type, rows, cols, std::max(product.ldd, rows));
+  const bool more = tokens > bindings.variables.n;
+  layout(made.c, product.out_type, rows, cols, more ? std::max(product.ldc, rows) : product.ldc);
+  layout(made.d, product.out_type, rows, cols, more ? std::max(product.ldd, rows) : product.ldd);
 
   made.a_address = a.address;
   made.b_address = b.address;

@@ -42,7 +42,7 @@ TEST_F(ForgedTunedFileTest, RefusesPlansThatDoNotFitTheirKernels) {
   refuses([](LaunchPlan& p) { p.steps[1].arguments[0] = {Kind::kInt32, "", 0}; }, "argument 0 has 4 bytes");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[10] = {Kind::kInt64, "", 0}; }, "argument 10 has 8 bytes");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[0] = tensor_map("x", 1 << 20, {}); },
-          "only token-major X of 16 bits");
+          "only token-major operands of 16 bits");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[6].value = INT64_MAX; }, "beyond 32 bits");
   refuses([&](LaunchPlan& p) { p.steps[0].arguments[0].value = formula("n * 16 + 1"); }, "an argument is byte 17");
   refuses([](LaunchPlan& p) { p.steps[0].arguments[0].value = -1; }, "an argument is byte -1");
