@@ -74,6 +74,21 @@ TEST_F(ForgedTunedFileTest, RefusesPlansThatDoNotFitTheirKernels) {
   refuses([](LaunchPlan& p) { p.steps[1].shared_bytes = 1025; }, "1025 bytes of shared memory");
 }
 
+TEST_F(ForgedTunedFileTest, RefusesMapsThatReachBeyondTheirOperands) {
+  const auto refuses = [&](const char* name, std::int64_t elements, const char* reason) {
+    TunedSample sample;
+    TunedWeight& weight = sample.contents().weights[1];  // 2 x 3
+    weight.type = weight.operators[0].spec.type = DataType::kFloat16;
+    weight.operators[0].choices[0].plan.steps[1].arguments[0] = tensor_map(name, elements, {});
+    EXPECT_THAT(write_tuned_file(path_, sample.contents()).message(), testing::HasSubstr(reason));
+  };
+  refuses("x", 3, "argument 0 has 128 bytes");  // a map of X; the kernel takes none
+  refuses("x", 4, "a tensor map of x with 4 elements a line, of 3");
+  refuses("y", 2, "a tensor map of y, which is no input of n lines");
+  refuses("bias", 2, "a tensor map of bias, which is no input of n lines");
+  refuses("residual", 2, "a tensor map of residual, which is no input of n lines");
+}
+
 TEST_F(ForgedTunedFileTest, RefusesKernelsThatDoNotStateTheirParameters) {
   const std::vector<std::byte> other = fake_cubin("another", kFakeCsrParameters);
   sample_.contents().kernels[0].binaries[1].cubin = other;

@@ -112,8 +112,8 @@ struct TunedWeight {
 PackedView view_of(const TunedWeight& weight, const TunedPacking& packing);
 PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing);
 
-// The weight, unpacked from one of its packings. Error: kUnsupported when this build knows none of the packings,
-// kInvalidInput when the arrays do not fit together.
+// The weight, unpacked from one of its packings. Where all of them hold the pattern alone, its values are 1. Error:
+// kUnsupported when this build knows none of the packings, kInvalidInput when the arrays do not fit together.
 Result<CsrMatrix> matrix_of(const TunedWeight& weight);
 
 // The origin of a tuned file. Texts for readers and reports; empty: not known.

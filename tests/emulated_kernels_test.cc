@@ -95,7 +95,8 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   expected.expect_all_kinds(tested.serves(OperatorSpec()));
   fmt::print("{} cases, {} kernels\n", count, kernels.size());
   EXPECT_GE(count, 4 * drawn);
-  EXPECT_GE(kernels.size(), static_cast<std::size_t>(drawn) * 6 / 7);
+  // Few operators of sddmm have kernels of their own.
+  EXPECT_GE(kernels.size(), static_cast<std::size_t>(tested.serves(OperatorSpec()) ? drawn * 6 / 7 : drawn * 2 / 3));
   for (const Parameter& parameter : tested.parameters) {
     for (const std::int64_t value : parameter.values)
       EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value << " was never run";
