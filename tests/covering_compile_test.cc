@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "generator/families/dense/dense_family.h"
 #include "generator/families/panel/panel_family.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20;
 
-class CoveringCompileTest : public testing::TestWithParam<std::string> {
+template <typename Parameter>
+class CompileTest : public testing::TestWithParam<Parameter> {
  protected:
   void SetUp() override {
     auto opened = KernelCompiler::open();
@@ -30,6 +32,9 @@ class CoveringCompileTest : public testing::TestWithParam<std::string> {
   }
   std::unique_ptr<KernelCompiler> compiler_;
 };
+
+using CoveringCompileTest = CompileTest<std::string>;                         // an architecture
+using FamilyCompileTest = CompileTest<std::tuple<std::string, std::string>>;  // and a family
 
 // Of these cases few that together hold every value that is in any, since compiling takes seconds: each holds the most
 // values that those before it lack. At least `fewest`.
@@ -66,22 +71,23 @@ void add_covering(const Family& tested, std::map<std::string, KernelSource>& sou
       EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value;
 }
 
-TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
+TEST_P(FamilyCompileTest, EveryParameterValueCompiles) {
+  const auto& [architecture, name] = GetParam();
   std::map<std::string, KernelSource> sources;
   std::map<std::string, PlanStep> steps;
-  for (const std::string& name : kernel_families()) add_covering(*family(name), sources, steps);
+  add_covering(*family(name), sources, steps);
   std::vector<KernelSource> list;
-  for (const auto& [name, source] : sources)
-    if (architecture_of(source, GetParam()).ok()) list.push_back(source);
-  for (const auto& [name, compiled] : compile_all(*compiler_, list, GetParam())) {
-    ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+  for (const auto& [kernel, source] : sources)
+    if (architecture_of(source, architecture).ok()) list.push_back(source);
+  for (const auto& [kernel, compiled] : compile_all(*compiler_, list, architecture)) {
+    ASSERT_TRUE(compiled.ok()) << kernel << "\n" << compiled.status().to_string();
     // What a tuned file is held to when it is loaded.
-    const auto parameters = read_cubin_parameters(compiled->cubin, name);
-    ASSERT_TRUE(parameters.ok()) << name << "\n" << parameters.status().to_string();
-    const Status counted = check_arguments(steps.at(name), *parameters);
+    const auto parameters = read_cubin_parameters(compiled->cubin, kernel);
+    ASSERT_TRUE(parameters.ok()) << kernel << "\n" << parameters.status().to_string();
+    const Status counted = check_arguments(steps.at(kernel), *parameters);
     EXPECT_TRUE(counted.ok()) << counted.to_string();
   }
-  fmt::print("{} kernels for {}\n", list.size(), GetParam());
+  fmt::print("{} kernels for {}\n", list.size(), architecture);
 }
 
 TEST_P(CoveringCompileTest, TheKernelsBehindADenseProductCompileAndDoNotSpill) {
@@ -223,7 +229,12 @@ TEST_P(CoveringCompileTest, PanelsThatTwoBlocksFillDoNotSpill) {
   fmt::print("{} kernels for {}\n", list.size(), GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, testing::Values("sm_80", "sm_90", "sm_100"));
+const auto kArchitectures = testing::Values("sm_80", "sm_90", "sm_100");
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, kArchitectures);
+INSTANTIATE_TEST_SUITE_P(Families, FamilyCompileTest,
+                         testing::Combine(kArchitectures, testing::ValuesIn(kernel_families())),
+                         [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param); });
 
 }  // namespace
 }  // namespace sparsmith::test
