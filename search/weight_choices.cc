@@ -108,7 +108,7 @@ Trial* WeightSearch::unverified_choice(Bucket& bucket) {
 std::map<std::string, std::int64_t> WeightSearch::packing_bytes() const {
   std::map<std::string, std::int64_t> all = packings_.sizes();
   if (!run_.options.train) return all;
-  for (auto& [packing, bytes] : all) bytes += places_bytes(weight_.nnz);
+  for (auto& [packing, bytes] : all) bytes += places_bytes(packing, weight_.nnz);
   return all;
 }
 

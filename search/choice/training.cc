@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "formats/packed_format.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/plan_sizes.h"
 
@@ -38,7 +39,15 @@ std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type) {
   return nnz * (bytes_of(type) + kMasterBytes + kMomentBytes);
 }
 
-std::int64_t places_bytes(std::int64_t nnz) { return nnz * kPlaceBytes; }
+std::int64_t places_bytes(std::string_view packing, std::int64_t nnz) {
+  return holds_values(packing) ? nnz * kPlaceBytes : 0;
+}
+
+std::int64_t places_bytes(const WeightResult& weight) {
+  std::int64_t bytes = 0;
+  for (const PackedWeight& packed : weight.packings) bytes += places_bytes(packed.packing, weight.nnz);
+  return bytes;
+}
 
 std::int64_t training_room(const WeightResult& weight) {
   return std::max<std::int64_t>(
@@ -52,7 +61,7 @@ TrainingUse training_use(const TuneReport& report) {
     use.dense_bytes += masked_dense_bytes(weight.rows, weight.cols, weight.type);
     use.state_bytes += sparse_state_bytes(weight.nnz, weight.type);
     use.packing_bytes += weight.gpu_bytes();
-    use.place_bytes += std::ssize(weight.packings) * places_bytes(weight.nnz);
+    use.place_bytes += places_bytes(weight);
     for (const BucketChoice& bucket : weight.buckets) {
       TrainingUse::Step& step = steps.try_emplace(bucket.tokens, TrainingUse::Step{bucket.tokens, 0, 0}).first->second;
       step.us += bucket.us();

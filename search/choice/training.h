@@ -3,12 +3,12 @@
 // Mixed precision with Adam is counted. A dense weight under a mask has for each element: a value and a gradient in the
 // operators' type, a master value and two moments in fp32, and a byte of the mask; values of fp32 are their own
 // masters. A sparse weight has the gradient, the master value and the moments for each nonzero, and packings for
-// products with the weight and with its transpose. In each packing a nonzero has a place of 4 bytes, where a new value
-// goes.
+// products with the weight and with its transpose. In each packing that holds values a nonzero has a place of 4 bytes,
+// where a new value goes.
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <string_view>
 
 #include "search/choice/tune_report.h"
 
@@ -17,8 +17,10 @@ namespace sparsmith {
 std::int64_t masked_dense_bytes(std::int64_t rows, std::int64_t cols, DataType type);
 // Without packings.
 std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type);
-// Of a packing's places.
-std::int64_t places_bytes(std::int64_t nnz);
+// Of a packing's places; 0 for one that holds a pattern alone.
+std::int64_t places_bytes(std::string_view packing, std::int64_t nnz);
+// Of the places in all packings of a weight.
+std::int64_t places_bytes(const WeightResult& weight);
 
 // The bytes that packings and their places may take together, so that training takes no more than masked dense
 // training.
