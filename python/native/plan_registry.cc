@@ -187,7 +187,10 @@ Status Plan::check_size(std::span<const std::byte> packed) const {
 Result<CsrMatrix> Plan::unpack(std::span<const std::byte> packed) const {
   SPARSMITH_RETURN_IF_ERROR(check_size(packed));
   std::vector<PackedArrayView> arrays;
-  Result<CsrMatrix> matrix = sparsmith::unpack(view(0, packed, arrays));
+  const auto found = std::ranges::find_if(weight_.packings, holds_values, &TunedPacking::packing);
+  if (found == weight_.packings.end()) return unsupported("weight " + weight_.name + ": its packings hold no values");
+  const auto packing = static_cast<std::size_t>(found - weight_.packings.begin());
+  Result<CsrMatrix> matrix = sparsmith::unpack(view(packing, packed, arrays));
   return matrix.ok() ? std::move(matrix) : matrix.status().annotate("weight " + weight_.name);
 }
 

@@ -10,6 +10,7 @@
 
 #include "formats/packed_format.h"
 #include "tests/support/fake_cuda_driver.h"
+#include "tests/support/packings.h"
 #include "tests/support/tuned_sample.h"
 
 namespace sparsmith::torch {
@@ -45,6 +46,21 @@ TEST(PlanRegistryTest, TheBytesAreTheWeight) {
     EXPECT_EQ(matrix->values, sample.matrix().values);
     EXPECT_TRUE(one.plan->check(one.packed).ok());
   }
+}
+
+TEST(PlanRegistryTest, AWeightIsReadFromAPackingThatHoldsValues) {
+  TunedSample sample;
+  const Result<PackedWeight> pattern = pack_tile_masks(sample.matrix(), TileMasksPacking(), DataType::kFloat16);
+  ASSERT_TRUE(pattern.ok()) << pattern.status().to_string();
+  std::vector<TunedPacking>& packings = sample.contents().weights[0].packings;
+  packings.insert(packings.begin(), view_of(*pattern));
+  const Registered one(sample.contents(), 0);
+  const Result<CsrMatrix> matrix = one.plan->unpack(one.packed);
+  ASSERT_TRUE(matrix.ok()) << matrix.status().to_string();
+  EXPECT_EQ(matrix->values, sample.matrix().values);
+  packings.pop_back();
+  const Registered none(sample.contents(), 0);
+  EXPECT_THAT(none.plan->unpack(none.packed).status().message(), HasSubstr("weight fc/1: its packings hold no values"));
 }
 
 TEST(PlanRegistryTest, BytesOfAnotherOriginAreChecked) {
