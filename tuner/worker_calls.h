@@ -241,7 +241,7 @@ struct VendorCall {
   using Reply = VendorTiming;
   std::string name;
   TimingPolicy policy;
-  std::vector<std::string> without{};  // algorithms, by VendorTiming::broke and slower
+  std::vector<std::string> without{};  // algorithms to leave out, as VendorTiming::broke and slower name them
   std::string doing() const { return "measuring " + name; }
   void fields(auto& f) {
     f("name", name);

@@ -83,14 +83,14 @@ struct CompressedWeight {
   DeviceCopies copies;
 };
 
-// A way to split the columns. Without parts the library does not split them.
+// A way to split the columns. One part: the library does not split them.
 struct Split {
   int parts;
   int mode;
   const char* name;
 };
 
-Status set(const CusparseLt& api, const Handle& handle, Selection& selection, int algorithm, const Split& split) {
+Status select(const CusparseLt& api, const Handle& handle, Selection& selection, int algorithm, const Split& split) {
   const auto set = [&](Attribute attribute, int value) {
     return api.check(api.MatmulAlgSetAttribute(&handle, &selection, attribute, &value, sizeof(value)),
                      "selecting an algorithm");
@@ -109,15 +109,15 @@ struct LayoutProduct {
   Owned<Product> product;
 
   // May take the library 0.3 s.
-  Result<Owned<Selection>> select(const CusparseLt& api, const Handle& handle) const {
+  Result<Owned<Selection>> make_selection(const CusparseLt& api, const Handle& handle) const {
     return make<Selection>(api, api.MatmulAlgSelectionDestroy, "selecting an algorithm", [&](Selection* selection) {
       return api.MatmulAlgSelectionInit(&handle, selection, product.get(), cusparse_lt::kDefaultAlgorithm);
     });
   }
 };
 
-// The library refuses those that the device's kernels lack: on compute capability 9.0 all but the first. (Split by its
-// own choice, products of 8 to 2,048 tokens took the same time there.)
+// The library refuses those that the device's kernels lack: on compute capability 9.0 all but the first. (Its own
+// choice of a split is left out: there algorithm 0 took the same time with 8, 128 and 2,048 tokens.)
 constexpr Split kSplits[] = {
     {1, 0, ""},
     {2, 1, ", split-K 2 in one kernel"},
@@ -168,8 +168,8 @@ class CusparseLtWork : public VendorWork {
   Status make_plan() {
     if (plan_ != nullptr) return {};
     SPARSMITH_ASSIGN_OR_RETURN(operands_, problem_.activations(layout()));
-    SPARSMITH_ASSIGN_OR_RETURN(selection_, product_->select(api_, handle_));
-    SPARSMITH_RETURN_IF_ERROR(set(api_, handle_, *selection_, algorithm_, split_));
+    SPARSMITH_ASSIGN_OR_RETURN(selection_, product_->make_selection(api_, handle_));
+    SPARSMITH_RETURN_IF_ERROR(select(api_, handle_, *selection_, algorithm_, split_));
     const auto init = [&](Plan* plan) {
       return api_.MatmulPlanInit(&handle_, plan, product_->product.get(), selection_.get());
     };
@@ -249,11 +249,11 @@ class CusparseLtVendor : public Vendor {
 
     std::vector<std::unique_ptr<VendorWork>> works;
     for (const std::shared_ptr<LayoutProduct>& product : products) {
-      SPARSMITH_ASSIGN_OR_RETURN(const Owned<Selection> selection, product->select(api_, *handle_));
+      SPARSMITH_ASSIGN_OR_RETURN(const Owned<Selection> selection, product->make_selection(api_, *handle_));
       SPARSMITH_ASSIGN_OR_RETURN(const int algorithms, count_algorithms(*selection));
       for (const Split& split : kSplits) {
         for (int algorithm = 0; algorithm < algorithms; ++algorithm) {
-          if (!set(api_, *handle_, *selection, algorithm, split).ok()) continue;  // the library has no such kernel
+          if (!select(api_, *handle_, *selection, algorithm, split).ok()) continue;  // the library has no such kernel
           works.push_back(
               std::make_unique<CusparseLtWork>(api_, *handle_, problem, weight_, product, algorithm, split));
         }

@@ -17,7 +17,7 @@ struct VendorTiming {
   bool supported = true;
   std::string detail;                 // the algorithm that won, or why it is not supported
   std::string broke;                  // not supported: the algorithm that broke the GPU's context, as detail() names it
-  std::vector<std::string> slower{};  // with `broke`: algorithms that were tried, and of which another one is faster
+  std::vector<std::string> slower{};  // with `broke`: those that failed before it, or than which another one is faster
   Timing timing;                      // the best, in any layout of X and Y
   double own_layout_us = 0;           // the best in the operator's layout, from a few samples; 0: none
   bool epilogue_left_out = false;     // only the product was timed, without the operator's epilogue
