@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
@@ -159,12 +161,30 @@ TEST(EmulatedDenseGradientTest, AgreesWithEigen) {
   EXPECT_EQ(kernels.size(), 3U * 2 * 2) << "types, columns of 16 and 32 bits, beta";
 }
 
+using Mistake = std::pair<const char*, const char*>;  // in a kernel's source: what stands there, and what is put there
+
+// `caught(image_of, draw)`: whether a drawn kernel of those images fails.
+template <typename Caught>
+void expect_caught(std::span<const Mistake> mistakes, const Caught& caught) {
+  for (const auto& [from, to] : mistakes) {
+    const ImageOf image_of = [&](const KernelSource& kernel) {
+      KernelSource wrong = kernel;
+      const std::size_t at = wrong.source.find(from);
+      if (at != std::string::npos) wrong.source.replace(at, std::string_view(from).size(), to);
+      return source_image(wrong);
+    };
+    bool found = false;
+    for (std::uint64_t draw = 0; draw < 20 && !found; ++draw) found = caught(image_of, draw);
+    EXPECT_TRUE(found) << from << " -> " << to;
+  }
+}
+
 TEST(EmulatedDenseGradientTest, MistakesAreCaught) {
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
   auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
-  static constexpr std::pair<const char*, const char*> kMistakes[] = {
+  static constexpr Mistake kMistakes[] = {
       {"static_cast<i64>(row) * cols", "static_cast<i64>(row) * rows"},
       {"row += grid_size_x() * kRows", "row += rows"},
       {"first += 32 * kNonzeros", "first += segment.length"},
@@ -175,19 +195,10 @@ TEST(EmulatedDenseGradientTest, MistakesAreCaught) {
       {"nullptr, 0, 1.0F, beta", "nullptr, 0, 1.0F, 1.0F"},
       {"if (beta != 0.0F) value", "value"},
       {"constexpr int kRows = kThreads / 32", "constexpr int kRows = kThreads / 16"}};
-  for (const auto& [from, to] : kMistakes) {
-    const ImageOf image_of = [&](const KernelSource& kernel) {
-      KernelSource wrong = kernel;
-      const std::size_t at = wrong.source.find(from);
-      if (at != std::string::npos) wrong.source.replace(at, std::string_view(from).size(), to);
-      return source_image(wrong);
-    };
-    bool caught = false;
-    for (std::uint64_t draw = 0; draw < 20 && !caught; ++draw)
-      caught = std::ranges::any_of(draw_dense_gradient_cases(seed + draw, 4),
-                                   [&](const KernelCase& each) { return !run_case(each, **executor, image_of).ok(); });
-    EXPECT_TRUE(caught) << from << " -> " << to;
-  }
+  expect_caught(kMistakes, [&](const ImageOf& image_of, std::uint64_t draw) {
+    return std::ranges::any_of(draw_dense_gradient_cases(seed + draw, 4),
+                               [&](const KernelCase& each) { return !run_case(each, **executor, image_of).ok(); });
+  });
 }
 
 TEST(EmulatedGatedTest, MistakesAreCaught) {
@@ -195,29 +206,19 @@ TEST(EmulatedGatedTest, MistakesAreCaught) {
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
   auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
-  static constexpr std::pair<const char*, const char*> kMistakes[] = {
-      {"static_cast<i64>(rows) * n;", "rows;"},
-      {"2 * length : length", "length : length"},
-      {"bias[rows + row]", "bias[row]"},
-      {"i % vectors * kVector", "i % vectors"},
-      {"Activation::apply(multiply_add(alpha, to_float(gates[e]), shift))",
-       "multiply_add(alpha, to_float(gates[e]), shift)"},
-      {"y + line * ldy + first", "y + line * ldy"},
-      {"lines * vectors; i", "lines * vectors - 1; i"}};
-  for (const auto& [from, to] : kMistakes) {
-    const ImageOf image_of = [&](const KernelSource& kernel) {
-      KernelSource wrong = kernel;
-      const std::size_t at = wrong.source.find(from);
-      if (at != std::string::npos) wrong.source.replace(at, std::string_view(from).size(), to);
-      return source_image(wrong);
-    };
-    bool caught = false;
-    for (std::uint64_t draw = 0; draw < 20 && !caught; ++draw)
-      for (const KernelCase& each : draw_dense_epilogue_cases(seed + draw, 4))
-        caught =
-            caught || (each.problem.spec.epilogue.gated && !run_dense_epilogue_case(each, **executor, image_of).ok());
-    EXPECT_TRUE(caught) << from << " -> " << to;
-  }
+  static constexpr Mistake kMistakes[] = {{"static_cast<i64>(rows) * n;", "rows;"},
+                                          {"2 * length : length", "length : length"},
+                                          {"bias[rows + row]", "bias[row]"},
+                                          {"i % vectors * kVector", "i % vectors"},
+                                          {"Activation::apply(multiply_add(alpha, to_float(gates[e]), shift))",
+                                           "multiply_add(alpha, to_float(gates[e]), shift)"},
+                                          {"y + line * ldy + first", "y + line * ldy"},
+                                          {"lines * vectors; i", "lines * vectors - 1; i"}};
+  expect_caught(kMistakes, [&](const ImageOf& image_of, std::uint64_t draw) {
+    return std::ranges::any_of(draw_dense_epilogue_cases(seed + draw, 4), [&](const KernelCase& each) {
+      return each.problem.spec.epilogue.gated && !run_dense_epilogue_case(each, **executor, image_of).ok();
+    });
+  });
 }
 
 // Kernels that decode what they multiply.
