@@ -267,7 +267,7 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
 
     A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
     model's class is known to call them with one input (``sparsmith.fusion``). Dense stay: layers that the file keeps
-    dense, and layers that share their weight with another kind of module, such as an embedding. Masks of
+    dense, unless they train, and layers that share their weight with another kind of module, such as an embedding. Masks of
     ``torch.nn.utils.prune`` and hooks are removed with their layers. Sparse layers of an earlier call stay, and are not
     reported. ``save_pretrained`` of a model of transformers then saves the tuned file too
     (:func:`sparsmith.hf.save_pretrained`).
@@ -312,9 +312,8 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
         modules = [layers[name] for name in names]
         taken.update(names)
         reason = reason_to_keep(names) or _misfit(weight, modules, activations.get(label, ""), training)
-        if not reason and weight.dense:
+        if not reason and weight.dense and not training:  # in training the pattern stays, whatever the kernels
             reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
-            reason += "; its zeros would train" * training
         device = parameter_of(modules[0]).device
         reason = reason or missing_kernels(file, device)
         reports.append(_report(label, modules, weight, reason, training))
@@ -405,7 +404,7 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     ``training``: layers become :class:`TrainableSparseLinear`, tuned for the three products of a training step; give the
     tokens of a batch. ``dtype``: of their kernels, such as ``torch.bfloat16`` where a float32 model trains under
     ``torch.autocast``; default: the type of each layer. The report has the time of a step's products and the bytes of
-    training. Layers that stay dense train without a mask.
+    training. A layer keeps its pattern where its products stay dense; one that was not tuned trains all its elements.
 
     On a GPU without NVRTC, all layers stay dense, with one warning.
 

@@ -148,7 +148,7 @@ class TrainableSparseLinear(SparseLinear):
                                                 or (bias is not None and bias.requires_grad))
         autocast = torch.is_autocast_enabled(x.device.type)
         other = tuned is not None and not autocast and x.dtype == values.dtype != tuned.dtype
-        if other and gradient and not torch.compiler.is_compiling():
+        if other and gradient and values.dtype != torch.float64 and not torch.compiler.is_compiling():
             warnings.warn(f"sparsmith: {tuned.name} computes densely, as x is {x.dtype} and its kernels take {tuned.dtype}: train "
                           f"under torch.autocast({x.device.type!r}, {tuned.dtype})", stacklevel=2)
         if tuned is None or other or values.dtype == torch.float64 or (gradient and not tuned.trains):

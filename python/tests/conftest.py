@@ -137,3 +137,44 @@ def agree(sparse, dense, *args, **kwargs):
         got, expected = got[0], expected[0]
     assert expected.abs().max() > 1e-3
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-4)
+
+
+# What tests of layers that train share.
+
+
+def device_of(device):
+    return "cuda:0" if device == "cuda" else "none"
+
+
+class Masked(nn.Module):
+    """A dense layer whose weight is masked in each forward."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.weight = nn.Parameter(layer.weight.detach().clone())
+        self.bias = None if layer.bias is None else nn.Parameter(layer.bias.detach().clone())
+        self.register_buffer("mask", layer.weight.detach() != 0)
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight * self.mask, self.bias)
+
+    @property
+    def values(self):
+        return self.weight.detach()[self.mask]
+
+
+def losses(model, xs, ys, optimizer, steps=6, autocast=None):
+    found = []
+    for i in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast(xs.device.type, dtype=autocast, enabled=autocast is not None):
+            loss = nn.functional.mse_loss(model(xs[i]).float(), ys[i])
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def adam(model):
+    return torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=0.1)
