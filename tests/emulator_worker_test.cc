@@ -60,32 +60,12 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   EXPECT_TRUE((*worker)->call(VerifyCall{candidates->front()})->ok);
 }
 
-TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
+TEST(EmulatedReferenceTest, ReferenceKernelsAgreeWithTheCpu) {
   auto executor = make_emulated_executor();
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   CsrMatrix matrix = drawn_weight(31, 57, 0.2, kSeed);
   for (std::size_t i = 0; i < matrix.values.size(); i += 5) matrix.values[i] = 1e-12F;  // fp16 rounds it away
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    const auto source = reference_kernel(type);
-    ASSERT_TRUE(source.ok()) << source.status().to_string();
-    const Status loaded = (*executor)->load({source->name, source->source, {}, source->max_shared_bytes});
-    ASSERT_TRUE(loaded.ok()) << loaded.to_string();
-    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const std::int64_t most_outputs : {std::int64_t{1} << 26, 33 * matrix.rows}) {
-        const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
-                                       {.tokens = 70, .seed = kSeed, .padding = 3, .most_outputs = most_outputs});
-        const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
-        ASSERT_TRUE(weight.ok()) << weight.status().to_string();
-        const auto emulated = compute_sums_on(**executor, problem, *weight);
-        ASSERT_TRUE(emulated.ok()) << emulated.status().to_string();
-        const ReferenceSums on_cpu = problem.compute_sums();
-        for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
-          ASSERT_NEAR(emulated->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
-          ASSERT_NEAR(emulated->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
-        }
-      }
-    }
-  }
+  expect_references_agree(**executor, matrix, nullptr);
 }
 
 TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {

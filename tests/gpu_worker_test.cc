@@ -54,34 +54,10 @@ TEST_F(GpuWorkerTest, SpeedsArePlausible) {
   EXPECT_NEAR(speeds->launch_us, typical.launch_us, 0.2);
 }
 
-TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
+TEST_F(GpuWorkerTest, ReferenceKernelsAgreeWithTheCpu) {
   auto executor = GpuExecutor::create(0);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
-  const std::string architecture = fmt::format("sm_{}", worker_->properties().compute_capability);
-  const CsrMatrix matrix = drawn_weight(301, 517, 0.1, kSeed);
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    const auto source = reference_kernel(type);
-    ASSERT_TRUE(source.ok()) << source.status().to_string();
-    const auto compiled = compiler_->compile(*source, architecture);
-    ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
-    const Status loaded = (*executor)->load({source->name, source->source, compiled->cubin, source->max_shared_bytes});
-    ASSERT_TRUE(loaded.ok()) << loaded.to_string();
-    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const std::int64_t most_outputs : {std::int64_t{1} << 26, 33 * matrix.rows}) {
-        const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
-                                       {.tokens = 70, .seed = kSeed, .padding = 3, .most_outputs = most_outputs});
-        const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
-        ASSERT_TRUE(weight.ok()) << weight.status().to_string();
-        const auto on_gpu = compute_sums_on(**executor, problem, *weight);
-        ASSERT_TRUE(on_gpu.ok()) << on_gpu.status().to_string();
-        const ReferenceSums on_cpu = problem.compute_sums();
-        for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
-          ASSERT_NEAR(on_gpu->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
-          ASSERT_NEAR(on_gpu->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
-        }
-      }
-    }
-  }
+  expect_references_agree(**executor, drawn_weight(301, 517, 0.1, kSeed), compiler_.get());
 }
 
 struct Case {

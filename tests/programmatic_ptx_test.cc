@@ -53,9 +53,11 @@ std::map<std::string, KernelSource> some_kernels() {
     EXPECT_TRUE(candidate.ok()) << candidate.status().to_string();
     if (candidate.ok()) add(candidate->kernels.at(0));
   }
-  const auto reference = reference_kernel(DataType::kFloat16);
-  EXPECT_TRUE(reference.ok()) << reference.status().to_string();
-  if (reference.ok()) add(*reference);
+  for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSddmm}) {
+    const auto reference = reference_kernel({.type = DataType::kFloat16, .kind = kind});
+    EXPECT_TRUE(reference.ok()) << reference.status().to_string();
+    if (reference.ok()) add(*reference);
+  }
   const auto comparison = output_comparison_kernel(DataType::kFloat32);
   EXPECT_TRUE(comparison.ok()) << comparison.status().to_string();
   if (comparison.ok()) add(*comparison);

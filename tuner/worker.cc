@@ -136,7 +136,7 @@ Status Worker::check_known_good() {
 Status Worker::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
   const DataType type = spec.type;
   const std::tuple<std::string, std::function<Result<KernelSource>()>, const char*> kernels[] = {
-      {reference_kernel_name(type), [&] { return reference_kernel(type); },
+      {reference_kernel_name(spec), [&] { return reference_kernel(spec); },
        "the fp64 reference is computed on the CPU"},
       {output_comparison_kernel_name(type), [&] { return output_comparison_kernel(type); },
        "outputs are compared on the CPU"},

@@ -144,7 +144,7 @@ Status WorkerServer::answer(const TokensCall& call) {
   if (rounded == nullptr) rounded = rounded_values(matrix, spec.type);
   auto problem = std::make_unique<ReferenceProblem>(matrix, spec,
                                                     ProblemOptions{.tokens = call.tokens, .seed = call.seed}, rounded);
-  const bool on_device = spec.multiplies_weight() && own_kernels_.contains(reference_kernel_name(spec.type)) &&
+  const bool on_device = own_kernels_.contains(reference_kernel_name(spec)) &&
                          matrix.nnz() > kProductsForTheCpu / std::max<std::int64_t>(call.tokens, 1);
   if (on_device) {
     if (!reference) {

@@ -6,6 +6,7 @@
 
 #include "generator/search_space.h"
 #include "matrix/csr_matrix.h"
+#include "runtime/executor.h"
 #include "tuner/compile/kernel_compiler.h"
 #include "tuner/worker.h"
 
@@ -18,5 +19,8 @@ CsrMatrix drawn_weight(std::int64_t rows, std::int64_t cols, double density, std
 // hold no cubins.
 Result<std::vector<CompiledCandidate>> ranked_candidates(const Problem& problem, const CsrMatrix& matrix, int count,
                                                          const KernelCompiler* compiler, Worker& worker);
+
+// Expects of the reference kernels of all operators and types the sums that the CPU computes. `compiler`: likewise.
+void expect_references_agree(Executor& executor, const CsrMatrix& matrix, const KernelCompiler* compiler);
 
 }  // namespace sparsmith::test

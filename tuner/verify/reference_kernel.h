@@ -11,9 +11,10 @@
 
 namespace sparsmith {
 
-// The kernel for one element type. It is compiled like any other kernel.
-Result<KernelSource> reference_kernel(DataType type);
-std::string reference_kernel_name(DataType type);
+// The kernel for operators of one element type that multiply by the weight, or that sum over tokens (sddmm). It is
+// compiled like any other kernel.
+Result<KernelSource> reference_kernel(const OperatorSpec& spec);
+std::string reference_kernel_name(const OperatorSpec& spec);
 
 // A weight on the device, for the kernel. It is the same for every N. Movable. The executor outlives the object.
 class ReferenceWeight {

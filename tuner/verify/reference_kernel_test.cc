@@ -13,7 +13,9 @@ TEST(ReferenceKernelTest, ItAndTheComparisonCompileForEachTypeAndArchitecture) {
   const auto compiler = KernelCompiler::open();
   ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    for (const auto& source : {reference_kernel(type), output_comparison_kernel(type)}) {
+    for (const auto& source :
+         {reference_kernel({.type = type}), reference_kernel({.type = type, .kind = OperatorKind::kSddmm}),
+          output_comparison_kernel(type)}) {
       ASSERT_TRUE(source.ok()) << source.status().to_string();
       for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
         const auto compiled = (*compiler)->compile(*source, architecture);
