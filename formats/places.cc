@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -15,6 +16,9 @@
 
 namespace sparsmith {
 namespace {
+
+constexpr int kMostRunBits = 6;
+constexpr std::size_t kMostOffsets = 1 << 16;  // few enough to stay in a cache
 
 // A number of a nonzero is packed digit by digit, as values whose bits are 1 + digit: finite, and no zero in any type.
 int digit_bits(DataType type) { return type == DataType::kFloat32 ? 30 : 14; }
@@ -94,14 +98,62 @@ std::vector<ValueArray> value_arrays(const PackedWeight& packed) {
 
 std::string place_count_fact(std::string_view value_array) { return fmt::format("places_in_{}", value_array); }
 
+PlaceRuns runs_of(std::span<const std::uint32_t> places) {
+  PlaceRuns best{0, {places.begin(), places.end()}, {}};
+  if (places.empty()) return best;
+  const auto size_of_runs = [](const PlaceRuns& of) { return of.runs.size() + of.offsets.size(); };
+  for (int bits = kMostRunBits; bits > 0; --bits) {
+    const std::size_t length = std::size_t{1} << bits;
+    if (places.size() % length != 0) continue;
+    PlaceRuns found{bits, {}, {}};
+    std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;  // where their offsets begin
+    std::vector<std::uint32_t> offsets(length);
+    std::size_t first = 0;
+    for (; first < places.size() && size_of_runs(found) < size_of_runs(best); first += length) {
+      for (std::size_t i = 0; i < length; ++i) offsets[i] = places[first + i] - places[first];
+      const auto [kind, is_new] = kinds.emplace(offsets, static_cast<std::uint32_t>(found.offsets.size()));
+      if (is_new) found.offsets.insert(found.offsets.end(), offsets.begin(), offsets.end());
+      if (found.offsets.size() > kMostOffsets) break;
+      found.runs.push_back(places[first]);
+      found.runs.push_back(kind->second);
+    }
+    if (first == places.size() && size_of_runs(found) < size_of_runs(best)) best = std::move(found);
+  }
+  return best;
+}
+
+Result<std::vector<std::uint32_t>> all_places(const PlaceRuns& runs, std::span<const PlaceCopy> copies,
+                                              std::int64_t nonzeros) {
+  const auto length = static_cast<std::size_t>(std::int64_t{1} << std::clamp(runs.bits, 0, kMostRunBits));
+  const std::size_t each = runs.bits == 0 ? 1 : 2;
+  const auto count = static_cast<std::size_t>(nonzeros);
+  if (count % length != 0 || runs.runs.size() != count / length * each)
+    return invalid_input(fmt::format("{} places are not in runs of {}", nonzeros, length));
+  std::vector<std::uint32_t> places;
+  places.reserve(count + copies.size());
+  for (std::size_t run = 0; run < runs.runs.size(); run += each) {
+    const std::size_t begin = each == 1 ? 0 : runs.runs[run + 1];
+    if (each == 2 && (begin > runs.offsets.size() || runs.offsets.size() - begin < length))
+      return invalid_input(fmt::format("a run of places begins at offset {} of {}", begin, runs.offsets.size()));
+    for (std::size_t i = 0; i < length; ++i)
+      places.push_back(runs.runs[run] + (each == 1 ? 0 : runs.offsets[begin + i]));
+  }
+  for (const PlaceCopy& copy : copies) {
+    if (copy.nonzero >= count) return invalid_input(fmt::format("a copy of nonzero {} of {}", copy.nonzero, nonzeros));
+    places.push_back(copy.place);
+  }
+  return places;
+}
+
 void add_places(const Places& places, PackedWeight& packed) {
   for (const ValueArray& array : value_arrays(packed)) packed.facts[place_count_fact(array.name)] = array.count;
-  const auto add = [&](const char* name, const auto& list) {
-    packed.arrays.push_back(array_of(name, DataType::kUint32, list));
-    packed.facts[name] = std::ssize(list);
-  };
-  add(kPlaces, places.first);
-  add(kPlaceCopies, places.copies);
+  const PlaceRuns runs = runs_of(places.first);
+  packed.arrays.push_back(array_of(kPlaceRuns, DataType::kUint32, runs.runs));
+  packed.arrays.push_back(array_of(kPlaceOffsets, DataType::kUint32, runs.offsets));
+  packed.arrays.push_back(array_of(kPlaceCopies, DataType::kUint32, places.copies));
+  packed.facts[kPlaces] = std::ssize(places.first);
+  packed.facts[kPlaceRunBits] = runs.bits;
+  packed.facts[kPlaceCopies] = std::ssize(places.copies);
 }
 
 Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,12 +43,30 @@ struct ValueArray {
 // REQUIRES: a packing of a known format, with all its arrays.
 std::vector<ValueArray> value_arrays(const PackedWeight& packed);
 
-// Adds what a plan that writes values binds to, besides the packing's own arrays: "places" (uint32[nnz]) and
-// "place_copies" (uint32[][2]), facts of the same names with their lengths, and a fact for the count of each value
-// array.
+// The places of all nonzeros in few bytes: 4 a nonzero at most. A run is 2^bits nonzeros that follow each other; runs
+// of one kind have the same offsets from the place of their first nonzero.
+struct PlaceRuns {
+  int bits = 0;
+  std::vector<std::uint32_t> runs;  // bits = 0: places. Else of each run the first place, and where its offsets begin
+  std::vector<std::uint32_t> offsets;  // 2^bits of each kind, to be added in 32 bits
+};
+// Of Places::first. Takes the fewest bytes of all run lengths up to 64 that divide the number of nonzeros.
+PlaceRuns runs_of(std::span<const std::uint32_t> places);
+
+// The places of `nonzeros` nonzeros, and of the copies behind them. The arguments may be of unknown origin. Error:
+// kInvalidInput where a nonzero or an offset does not exist; places are not checked.
+Result<std::vector<std::uint32_t>> all_places(const PlaceRuns& runs, std::span<const PlaceCopy> copies,
+                                              std::int64_t nonzeros);
+
+// Adds what a plan that writes values binds to, besides the packing's own arrays: "place_runs" and "place_offsets" of
+// PlaceRuns, and "place_copies" (uint32[][2]); facts: "places" (nnz), "place_run_bits", "place_copies", and the count
+// of each value array.
 void add_places(const Places& places, PackedWeight& packed);
+inline constexpr const char* kPlaceRuns = "place_runs";
+inline constexpr const char* kPlaceOffsets = "place_offsets";
+inline constexpr const char* kPlaceCopies = "place_copies";  // the fact, too
 inline constexpr const char* kPlaces = "places";
-inline constexpr const char* kPlaceCopies = "place_copies";
+inline constexpr const char* kPlaceRunBits = "place_run_bits";
 std::string place_count_fact(std::string_view value_array);
 
 }  // namespace sparsmith

@@ -1,11 +1,16 @@
 #include "formats/places.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <tuple>
 
 #include "formats/packed_format.h"
 #include "formats/stored_value.h"
+#include "matrix/synthesis.h"
 #include "tests/support/drawn_packings.h"
 #include "tests/support/packing_checks.h"
 
@@ -50,6 +55,11 @@ TEST_P(PlacesTest, ValuesWrittenToTheirPlacesAreAsPackedAnew) {
     const Result<Places> places = places_of(drawn.packed.packing, drawn.matrix, drawn.packed.value_type);
     ASSERT_TRUE(places.ok()) << places.status().to_string();
     ASSERT_EQ(std::ssize(places->first), holds_values(drawn.packed.packing) ? drawn.matrix.nnz() : 0);
+    const auto all = all_places(runs_of(places->first), places->copies, std::ssize(places->first));
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    std::vector<std::uint32_t> expected = places->first;
+    for (const PlaceCopy& copy : places->copies) expected.push_back(copy.place);
+    ASSERT_EQ(*all, expected);
     for (int update = 0; update < 2; ++update) {
       draw_values(drawn.matrix);
       for (std::size_t i = 0; i < places->first.size(); ++i)
@@ -60,6 +70,41 @@ TEST_P(PlacesTest, ValuesWrittenToTheirPlacesAreAsPackedAnew) {
       expect_same_bytes(drawn.packed, *anew);
       EXPECT_EQ(drawn.packed.facts, anew->facts) << drawn.packed.packing;
     }
+  }
+}
+
+// Places of blocks take few bytes, also in the transpose.
+TEST(PlaceRunsTest, NeighboursInBlocksShareOffsets) {
+  SynthesisSpec spec{.rows = 512, .cols = 768, .sparsity = 0.75, .data_type = DataType::kBFloat16, .seed = 7};
+  for (const auto& [block, packing, most] : {std::tuple{"block:64", "bsr_lines64", 0.2},
+                                             {"block:64", "bsr_lines64_transposed", 0.2},
+                                             {"block:32", "bsr_strips_r2", 0.2},
+                                             {"block:32", "bsr_strips_r2_transposed", 0.3},
+                                             {"block:16", "csr_u16_a1_natural", 0.2},
+                                             {"uniform", "csr_u16_a1_natural_transposed", 4.0}}) {
+    spec.pattern = parse_synthesis_pattern(block).value();
+    const CsrMatrix matrix = synthesize(spec).value();
+    const Result<Places> places = places_of(packing, matrix, DataType::kBFloat16);
+    ASSERT_TRUE(places.ok()) << packing << ": " << places.status().to_string();
+    const PlaceRuns runs = runs_of(places->first);
+    const double bytes = 4.0 * static_cast<double>(runs.runs.size() + runs.offsets.size());
+    EXPECT_LE(bytes, most * static_cast<double>(matrix.nnz())) << packing << ": runs of " << (1 << runs.bits);
+    fmt::print("{} {}: {:.3f} bytes a nonzero, runs of {}\n", block, packing, bytes / static_cast<double>(matrix.nnz()),
+               1 << runs.bits);
+  }
+}
+
+// Kernels read places where these say.
+TEST(PlaceRunsTest, RunsOfAnotherOriginAreChecked) {
+  PlaceRuns runs{1, {0, 2, 4, 0}, {0, 1, 0, 3}};
+  EXPECT_EQ(all_places(runs, std::array{PlaceCopy{1, 9}}, 4).value(), (std::vector<std::uint32_t>{0, 3, 4, 5, 9}));
+  EXPECT_THAT(all_places(runs, std::array{PlaceCopy{4, 9}}, 4).status().message(),
+              testing::HasSubstr("a copy of nonzero 4 of 4"));
+  EXPECT_FALSE(all_places(runs, {}, 5).ok());
+  EXPECT_FALSE(all_places(runs, {}, 2).ok());
+  for (const std::uint32_t begin : {3U, 4U, 0xFFFFFFFFU}) {
+    runs.runs[1] = begin;
+    EXPECT_THAT(all_places(runs, {}, 4).status().message(), testing::HasSubstr("of 4"));
   }
 }
 

@@ -101,7 +101,7 @@ Status check_writers(const TunedPacking& packing, const TunedWeight& weight,
     if (std::ranges::any_of(writer.plan.steps, [](const auto& step) { return step.kind != PlanStep::Kind::kLaunch; }))
       return invalid_input(fmt::format("packing {}: a writer only launches kernels", packing.packing));
     SPARSMITH_RETURN_IF_ERROR(
-        check_names(writer.plan, {packing, {kPlaces, kPlaceCopies}, {kWriterOperand}, {}, kernels})
+        check_names(writer.plan, {packing, {kPlaceRuns, kPlaceOffsets, kPlaceCopies}, {kWriterOperand}, {}, kernels})
             .annotate(fmt::format("packing {}: writer", packing.packing)));
   }
   return {};

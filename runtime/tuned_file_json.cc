@@ -17,10 +17,11 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 using Bytes = std::span<const std::byte>;
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 constexpr int kFirstVersionWithGroups = 2;
 constexpr int kFirstVersionWithChains = 3;
 constexpr int kFirstVersionWithOperators = 4;
+constexpr int kFirstVersionWithPlaceRuns = 5;
 
 // What a description is read with.
 struct Context {
@@ -121,6 +122,7 @@ void fields(auto& f, TunedPacking& packing, const TunedWeight& weight, Context& 
     type_field(of_writer, "source", writer.source);
     plan_field(of_writer, context, writer.plan);
   });
+  if (f.reads() && context.version < kFirstVersionWithPlaceRuns) packing.writers.clear();  // they read other places
 }
 
 void fields(auto& f, TunedChoice& choice, Context& context) {

@@ -94,20 +94,26 @@ void run_fill(void** p) {
 
 void run_write(void** p) {
   const auto* values = argument<const float*>(p, 0);
-  auto* array = argument<float*>(p, 3);
-  const auto first = argument<std::int64_t>(p, 6);
-  const auto count = argument<std::int64_t>(p, 7);
-  const auto write = [&](const unsigned* number, const unsigned* place) {
-    if (!touches("fake_write", place)) return;
-    const std::int64_t at = *place - first;
-    if (at < 0 || at >= count || !touches("fake_write", values + *number) || !touches("fake_write", array + at)) return;
-    array[at] = values[*number];
+  auto* array = argument<float*>(p, 4);
+  const auto first = argument<std::int64_t>(p, 8);
+  const auto count = argument<std::int64_t>(p, 9);
+  const auto write = [&](unsigned number, unsigned place) {
+    const std::int64_t at = place - first;
+    if (at < 0 || at >= count || !touches("fake_write", values + number) || !touches("fake_write", array + at)) return;
+    array[at] = values[number];
   };
-  const auto* places = argument<const unsigned*>(p, 1);
-  for (unsigned i = 0; i < argument<std::int64_t>(p, 4); ++i) write(&i, places + i);
-  const auto* copies = argument<const unsigned*>(p, 2);
-  for (std::int64_t i = 0; i < argument<std::int64_t>(p, 5); ++i) {
-    if (touches("fake_write", copies + 2 * i)) write(copies + 2 * i, copies + 2 * i + 1);
+  const auto* runs = argument<const unsigned*>(p, 1);
+  const auto* offsets = argument<const unsigned*>(p, 2);
+  const int bits = argument<int>(p, 6);
+  for (unsigned i = 0; i < argument<std::int64_t>(p, 5); ++i) {
+    const unsigned* const run = bits == 0 ? runs + i : runs + 2 * (i >> bits);
+    if (!touches("fake_write", run, bits == 0 ? 4 : 8)) return;
+    const unsigned* const offset = bits == 0 ? run : offsets + run[1] + (i & ((1U << bits) - 1));
+    if (touches("fake_write", offset)) write(i, bits == 0 ? *run : run[0] + *offset);
+  }
+  const auto* copies = argument<const unsigned*>(p, 3);
+  for (std::int64_t i = 0; i < argument<std::int64_t>(p, 7); ++i) {
+    if (touches("fake_write", copies + 2 * i, 8)) write(copies[2 * i], copies[2 * i + 1]);
   }
 }
 

@@ -75,10 +75,12 @@ TunedWriter TunedSample::writer() {
   step.grid = {formula("ceil_div(fact.places, 256)"), 1, 1};
   step.block = {256, 1, 1};
   step.arguments = {operand("values"),
-                    {Kind::kPacked, "places", 0},
+                    {Kind::kPacked, "place_runs", 0},
+                    {Kind::kPacked, "place_offsets", 0},
                     {Kind::kPacked, "place_copies", 0},
                     {Kind::kPacked, "values", 0},
                     {Kind::kInt64, "", formula("fact.places")},
+                    {Kind::kInt32, "", formula("fact.place_run_bits")},
                     {Kind::kInt64, "", formula("fact.place_copies")},
                     {Kind::kInt64, "", 0},
                     {Kind::kInt64, "", formula("fact.places_in_values")}};
