@@ -200,13 +200,14 @@ Result<LoadedOperator> LoadedOperator::bind(const TunedWeight& weight, const Tun
 }
 
 Status LoadedWeight::set_values(const CudaContext& context, const void* values, DataType source, CUstream stream,
-                                std::string_view packing) const {
+                                std::string_view packing, const void* workspace) const {
   const auto writes = [&](const Writer& writer) {
     return writer.source == source && (packing.empty() || writer.packing == packing);
   };
   if (writers.empty()) return invalid_argument("its model was not loaded for new values: set LoadOptions::updatable");
   if (values == nullptr) return invalid_argument("values is null");
   LaunchBindings bindings;
+  bindings.workspace = reinterpret_cast<DeviceAddress>(workspace);
   bindings.operands.set(kWriterOperand, reinterpret_cast<DeviceAddress>(values));
   if (bindings.operands.value_or(kWriterOperand, 0) % size_of(source) != 0)
     return invalid_argument(fmt::format("values is not aligned to {} bytes", size_of(source)));

@@ -69,9 +69,9 @@ struct LoadedWeight {
   std::vector<LoadedOperator> operators;
   std::vector<Writer> writers;  // of all packings; empty unless the model is updatable
 
-  // `packing`: the one to write; empty: all.
+  // `packing`: the one to write; empty: all. `workspace`: of the writers, if they ask for it.
   Status set_values(const CudaContext& context, const void* values, DataType source, CUstream stream,
-                    std::string_view packing = {}) const;
+                    std::string_view packing = {}, const void* workspace = nullptr) const;
 };
 
 struct LoadedModel {

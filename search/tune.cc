@@ -18,6 +18,7 @@
 #include "search/byte_limit.h"
 #include "search/choice/kernel_images.h"
 #include "search/choice/training.h"
+#include "search/record/tuned_output.h"
 #include "search/schedule.h"
 #include "search/trial/device_sessions.h"
 #include "search/weight_search.h"
@@ -115,7 +116,9 @@ class Run {
     collect_outcomes();
     report_.device = run_.device;
     SPARSMITH_RETURN_IF_ERROR(bound_memory(weights_, options_, report_));
-    if (options_.train) report_.training = training_use(report_);
+    if (options_.train) {
+      SPARSMITH_ASSIGN_OR_RETURN(report_.training, training_use(report_, tuned_contents(report_, {})));
+    }
     Status fault;
     report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache, fault);
     if (!interrupted()) SPARSMITH_RETURN_IF_ERROR(fault);

@@ -11,6 +11,8 @@
 #include "formats/packed_check.h"
 #include "formats/packed_format.h"
 #include "formats/packed_reader.h"
+#include "formats/places.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith::torch {
 namespace {
@@ -23,13 +25,6 @@ std::int64_t argument_of(const std::string& text) {
 // A name and a length before each piece: no two lists give the same text.
 void add(std::string& text, std::string_view name, std::string_view value) {
   fmt::format_to(std::back_inserter(text), "{}:{}:{}\n", name, value.size(), value);
-}
-
-// Whether an operator multiplies by the values of a packing.
-bool multiplies(const TunedWeight& weight, const TunedPacking& packing) {
-  return std::ranges::any_of(weight.operators, [&](const TunedOperator& op) {
-    return op.spec.multiplies_weight() && std::ranges::count(op.choices, packing.packing, &TunedChoice::packing) > 0;
-  });
 }
 
 // What the writers of each packing of each weight read. A packing whose values no operator reads has none.
@@ -45,6 +40,27 @@ Result<std::vector<std::vector<WriterArrays>>> written_arrays(const TunedContent
     return {};
   }));
   return all;
+}
+
+// Puts `room` bytes in front of the plan's workspace, and there the arrays of `places` that lie in a workspace.
+void move_to_workspace(std::span<const PackedPlace> places, std::size_t room, LaunchPlan& plan) {
+  if (room == 0) return;
+  const auto behind = [room](IntegerExpression& bytes) {
+    bytes = IntegerExpression::of(fmt::format("{} + {}", room, bytes.text()));
+  };
+  behind(plan.workspace_bytes);
+  for (PlanStep& step : plan.steps) {
+    if (step.kind == PlanStep::Kind::kZero) behind(step.zero_offset);
+    for (std::optional<IntegerExpression>* const offset : {&step.weight, &step.product})
+      if (*offset) behind(**offset);
+    for (PlanArgument& argument : step.arguments) {
+      if (argument.kind == PlanArgument::Kind::kWorkspace) behind(argument.value);
+      if (argument.kind != PlanArgument::Kind::kPacked) continue;
+      const auto place = std::ranges::find(places, argument.name, &PackedPlace::name);
+      if (place == places.end() || place->in != ArrayMemory::kWorkspace) continue;
+      argument = {PlanArgument::Kind::kWorkspace, "", static_cast<std::int64_t>(place->offset)};
+    }
+  }
 }
 
 bool begins_with_weight(const LaunchPlan& plan) {
@@ -93,9 +109,10 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
   const bool updatable = !written.empty();
   if (!updatable)
     std::erase_if(weight_.operators, [](const TunedOperator& op) { return op.spec.kind != OperatorKind::kSpmm; });
-  const auto place = [this](const auto& array) {
-    const PackedPlace made{array.name, array.type, packed_bytes_, array.bytes.size()};
-    packed_bytes_ += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
+  takes_values_ = updatable;
+  const auto place = [](const auto& array, ArrayMemory in, std::size_t& end) {
+    const PackedPlace made{array.name, array.type, end, array.bytes.size(), in};
+    if (in != ArrayMemory::kNothing) end += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
     return made;
   };
   const auto use = [&](const LaunchPlan& plan) {
@@ -108,15 +125,25 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
   };
   for (std::size_t i = 0; i < weight_.packings.size(); ++i) {
     TunedPacking& packing = weight_.packings[i];
-    std::ranges::transform(packing.arrays, std::back_inserter(places_.emplace_back()), place);
+    std::vector<PackedPlace>& places = places_.emplace_back();
+    std::size_t in_workspace = 0;
+    for (const TunedArray& array : packing.arrays) {
+      const ArrayMemory in = updatable ? array_memory(weight, packing, array) : ArrayMemory::kKept;
+      places.push_back(place(array, in, in == ArrayMemory::kWorkspace ? in_workspace : packed_bytes_));
+    }
     packing.arrays.clear();
+    for (TunedOperator& op : weight_.operators)
+      for (TunedChoice& choice : op.choices)
+        if (choice.packing == packing.packing) move_to_workspace(places, in_workspace, choice.plan);
+    for (TunedWriter& writer : packing.writers) move_to_workspace(places, in_workspace, writer.plan);
     std::vector<PackedPlace>& read_by_writers = written_.emplace_back();
     Facts& facts = writer_facts_.emplace_back();
     if (!updatable || written[i].places.empty()) {
       packing.writers.clear();
       continue;
     }
-    std::ranges::transform(written[i].places, std::back_inserter(read_by_writers), place);
+    for (const PackedArray& array : written[i].places)
+      read_by_writers.push_back(place(array, ArrayMemory::kKept, packed_bytes_));
     facts = written[i].facts;
     for (const TunedWriter& writer : packing.writers) use(writer.plan);
   }
@@ -145,7 +172,8 @@ std::string Plan::text() const {
     for (const auto& [name, value] : weight_.packings[i].facts) add(text, name, std::to_string(value));
     for (const auto* const places : {&places_[i], &written_[i]})
       for (const PackedPlace& place : *places)
-        add(text, place.name, fmt::format("{} {} {}", short_name(place.type), place.offset, place.bytes));
+        add(text, place.name,
+            fmt::format("{} {} {} {}", short_name(place.type), static_cast<int>(place.in), place.offset, place.bytes));
     for (const TunedWriter& writer : weight_.packings[i].writers)
       add(text, short_name(writer.source), to_json(writer.plan));
   }
@@ -161,7 +189,7 @@ std::string Plan::text() const {
 void Plan::copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> written, std::byte* to) const {
   std::memset(to, 0, packed_bytes_);
   const auto copy = [to](const PackedPlace& place, std::span<const std::byte> bytes) {
-    if (!bytes.empty()) std::memcpy(to + place.offset, bytes.data(), bytes.size());
+    if (!bytes.empty() && place.in == ArrayMemory::kKept) std::memcpy(to + place.offset, bytes.data(), bytes.size());
   };
   for (std::size_t i = 0; i < places_.size(); ++i) {
     for (std::size_t a = 0; a < places_[i].size(); ++a) copy(places_[i][a], weight.packings[i].arrays[a].bytes);
@@ -169,13 +197,52 @@ void Plan::copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> 
   }
 }
 
-PackedView Plan::view(std::size_t packing, std::span<const std::byte> packed,
-                      std::vector<PackedArrayView>& arrays) const {
+std::unique_ptr<Plan::Viewed> Plan::view(std::size_t packing, std::span<const std::byte> packed,
+                                         std::span<const std::uint32_t> ones) const {
   const TunedPacking& of = weight_.packings[packing];
-  arrays.clear();
-  for (const PackedPlace& place : places_[packing])
-    arrays.push_back({place.name, place.type, packed.subspan(place.offset, place.bytes)});
-  return {of.packing, of.packer_version, weight_.rows, weight_.cols, weight_.type, arrays, &of.facts};
+  const std::vector<std::string> values = value_array_names(of.packing);
+  const std::size_t size = size_of(weight_.type);
+  const std::uint32_t one = value_bits(1.0F, weight_.type);
+  auto viewed = std::make_unique<Viewed>();
+  for (const PackedPlace& place : places_[packing]) {
+    const bool is_here = place.in == ArrayMemory::kKept;
+    std::span<const std::byte> bytes;
+    if (is_here) bytes = packed.subspan(place.offset, place.bytes);
+    if (!is_here || (!ones.empty() && std::ranges::find(values, place.name) != values.end())) {
+      std::vector<std::byte>& copy = viewed->copies.emplace_back(bytes.begin(), bytes.end());
+      copy.resize(place.bytes);
+      bytes = copy;
+    }
+    viewed->arrays.push_back({place.name, place.type, bytes});
+  }
+  // A place counts the elements of all value arrays, one behind the other.
+  std::size_t first = 0;
+  for (const std::string& name : values) {
+    const auto array = std::ranges::find(viewed->arrays, name, &PackedArrayView::name);
+    const std::size_t count = array->bytes.size() / size;
+    for (std::vector<std::byte>& copy : viewed->copies) {
+      if (copy.data() != array->bytes.data()) continue;
+      for (const std::uint32_t place : ones)
+        if (place >= first && place - first < count) std::memcpy(copy.data() + (place - first) * size, &one, size);
+    }
+    first += count;
+  }
+  viewed->packing = {of.packing,   of.packer_version, weight_.rows, weight_.cols,
+                     weight_.type, viewed->arrays,    &of.facts};
+  return viewed;
+}
+
+Result<std::vector<std::uint32_t>> Plan::places_in(std::size_t packing, std::span<const std::byte> packed) const {
+  const auto elements = [&](const char* name, auto element) {
+    std::vector<decltype(element)> all;
+    const auto place = std::ranges::find(written_[packing], name, &PackedPlace::name);
+    all.resize(place->bytes / sizeof(element));
+    if (!all.empty()) std::memcpy(all.data(), packed.data() + place->offset, place->bytes);
+    return all;
+  };
+  const PlaceRuns runs{static_cast<int>(writer_facts_[packing].at(kPlaceRunBits)),
+                       elements(kPlaceRuns, std::uint32_t{}), elements(kPlaceOffsets, std::uint32_t{})};
+  return all_places(runs, elements(kPlaceCopies, PlaceCopy()), weight_.nnz);
 }
 
 Status Plan::check_size(std::span<const std::byte> packed) const {
@@ -186,19 +253,23 @@ Status Plan::check_size(std::span<const std::byte> packed) const {
 
 Result<CsrMatrix> Plan::unpack(std::span<const std::byte> packed) const {
   SPARSMITH_RETURN_IF_ERROR(check_size(packed));
-  std::vector<PackedArrayView> arrays;
-  const auto found = std::ranges::find_if(weight_.packings, holds_values, &TunedPacking::packing);
-  if (found == weight_.packings.end()) return unsupported("weight " + weight_.name + ": its packings hold no values");
-  const auto packing = static_cast<std::size_t>(found - weight_.packings.begin());
-  Result<CsrMatrix> matrix = sparsmith::unpack(view(packing, packed, arrays));
-  return matrix.ok() ? std::move(matrix) : matrix.status().annotate("weight " + weight_.name);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (takes_values_ ? written_[i].empty() : !holds_values(weight_.packings[i].packing)) continue;
+    std::vector<std::uint32_t> places;
+    if (takes_values_) {
+      SPARSMITH_ASSIGN_OR_RETURN(places, places_in(i, packed));
+    }
+    Result<CsrMatrix> matrix = sparsmith::unpack(view(i, packed, places)->packing);
+    return matrix.ok() ? std::move(matrix) : matrix.status().annotate("weight " + weight_.name);
+  }
+  return unsupported("weight " + weight_.name + ": its packings hold no values");
 }
 
 Status Plan::check(std::span<const std::byte> packed) const {
   SPARSMITH_RETURN_IF_ERROR(check_size(packed));
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    std::vector<PackedArrayView> arrays;
-    const Status status = check_packed(view(i, packed, arrays), {}, PackedCheck::kBounds, 0);
+    Status status = check_packed(view(i, packed)->packing, {}, PackedCheck::kBounds, 0);
+    if (status.ok() && !written_[i].empty()) status = places_in(i, packed).status();
     if (!status.ok()) return status.annotate("weight " + weight_.name);
   }
   return {};
@@ -234,7 +305,7 @@ Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAdd
     found.packed = [this, index, packed](const std::string& name) -> Result<DeviceAddress> {
       for (const auto* const places : {&places_[index], &written_[index]}) {
         const auto place = std::ranges::find(*places, name, &PackedPlace::name);
-        if (place != places->end()) return packed + place->offset;
+        if (place != places->end() && place->in == ArrayMemory::kKept) return packed + place->offset;
       }
       return not_found(fmt::format("there is no packed array {}", name));
     };

@@ -2,7 +2,8 @@
 // and the layout of the packed arrays. The bytes belong to PyTorch: one tensor of bytes for each weight, on any device.
 //
 // A plan is made for a constant weight, with spmm alone, or for new values: with all operators of the weight, and with
-// the places of values behind the arrays of each packing.
+// the places of values behind the arrays of each packing. Its runs take the values as an operand. A value array that
+// they write as a whole lies in the workspace of a run, in front of what the kernels ask for.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include "runtime/cuda_context.h"
 #include "runtime/kernel_module.h"
 #include "runtime/loaded_model.h"
+#include "runtime/training_memory.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith::torch {
@@ -33,12 +35,13 @@ struct PlanKernel {
   std::string hash;    // of names and bytes
 };
 
-// The place of a packed array in the bytes of its weight.
+// Where a packed array lies.
 struct PackedPlace {
   std::string name;
   DataType type = DataType::kUint8;
   std::size_t offset = 0;  // a multiple of 256
   std::size_t bytes = 0;
+  ArrayMemory in = ArrayMemory::kKept;  // kKept: in the bytes of the weight
 };
 
 // A plan that is bound to a weight's bytes on a GPU.
@@ -64,11 +67,13 @@ class Plan {
   const TunedWeight& weight() const { return weight_; }
   const OperatorSpec& spec() const { return weight_.op(OperatorKind::kSpmm)->spec; }
   std::size_t packed_bytes() const { return packed_bytes_; }
+  bool takes_values() const { return takes_values_; }  // each run, as an operand
 
   // Writes the packed arrays of `weight`, whose plan this is, into packed_bytes() bytes. Gaps become 0.
   void copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> written, std::byte* to) const;
 
-  // The weight in `packed`, on the host. Checks all of it. Errors: those of sparsmith::unpack().
+  // The weight in `packed`, on the host; of a plan that takes values the pattern, with values of 1. Checks all of it.
+  // Errors: those of sparsmith::unpack().
   Result<CsrMatrix> unpack(std::span<const std::byte> packed) const;
   // Ok if kernels may read `packed`. Errors: those of check_packed().
   Status check(std::span<const std::byte> packed) const;
@@ -78,8 +83,17 @@ class Plan {
   Result<std::shared_ptr<const BoundWeight>> bind(int device, DeviceAddress packed);
 
  private:
-  // The packing of an index in `packed`. `arrays` holds what the view points to.
-  PackedView view(std::size_t packing, std::span<const std::byte> packed, std::vector<PackedArrayView>& arrays) const;
+  // A packing, with what its view points to besides the packed bytes.
+  struct Viewed {
+    PackedView packing;
+    std::vector<PackedArrayView> arrays;
+    std::vector<std::vector<std::byte>> copies;  // arrays that are not in the packed bytes, and those with ones
+  };
+  // `ones`: values of 1 at these places.
+  std::unique_ptr<Viewed> view(std::size_t packing, std::span<const std::byte> packed,
+                               std::span<const std::uint32_t> ones = {}) const;
+  // Of all values in a packing. Error: kInvalidInput.
+  Result<std::vector<std::uint32_t>> places_in(std::size_t packing, std::span<const std::byte> packed) const;
   Status check_size(std::span<const std::byte> packed) const;
   std::string text() const;  // all that the hash depends on
   Result<std::shared_ptr<const BoundWeight>> bind_anew(int device, DeviceAddress packed) const;
@@ -97,6 +111,7 @@ class Plan {
   std::vector<Facts> writer_facts_;                                   // of each packing
   std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
   std::size_t packed_bytes_ = 0;
+  bool takes_values_ = false;
   std::string file_;
   std::int64_t hash_ = 0;
 

@@ -151,31 +151,63 @@ TEST(PlanRegistryTest, TakesNewValuesInThePackingThatIsRead) {
   const Registered one(sample.contents(), 0, true);
   const Registered constant(sample.contents(), 0);
   EXPECT_NE(one.plan->hash(), constant.plan->hash());
-  EXPECT_EQ(one.plan->packed_bytes(), constant.plan->packed_bytes() + 256) << "places, and no copies";
+  EXPECT_EQ(one.plan->packed_bytes(), constant.plan->packed_bytes()) << "places, no copies, and no values";
   EXPECT_TRUE(one.plan->check(one.packed).ok());
+  EXPECT_EQ(one.plan->unpack(one.packed).value().column_indices, sample.matrix().column_indices);
   const auto bound = one.plan->bind(0, one.address());
   ASSERT_TRUE(bound.ok()) << bound.status().to_string();
   const LoadedOperator& op = (*bound)->op(OperatorKind::kSpmm);
   const std::vector<float> values = {4, 0, -2};
   auto* const stream = reinterpret_cast<CUstream>(0x42);
-  ASSERT_TRUE(
-      (*bound)
-          ->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, op.chosen[0].packing)
-          .ok());
+  EXPECT_EQ(op.workspace_bytes(op.choices[0], {.n = 1}).value(), 256) << "the values";
+  alignas(256) std::array<float, 64> workspace = {};
+  const auto set_values = [&](std::string_view packing, const void* room) {
+    return (*bound)->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, packing, room);
+  };
+  EXPECT_FALSE(set_values(op.chosen[0].packing, nullptr).ok());
+  ASSERT_TRUE(set_values(op.chosen[0].packing, workspace.data()).ok());
   EXPECT_EQ(fake_cuda().launches.back().kernel, "fake_write");
   EXPECT_EQ(fake_cuda().launches.back().stream, stream);
   std::array<float, 3> x = {1, 10, 100};
   std::array<float, 2> bias = {0.5F, 0.25F};
   std::array<float, 2> y = {};
-  ASSERT_TRUE(op.run(*(*bound)->context,
-                     {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1}, stream)
-                  .ok());
+  const RunArguments arguments{.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}},
+                               .tokens = 1,
+                               .workspace = workspace.data()};
+  ASSERT_TRUE(op.run(*(*bound)->context, arguments, stream).ok());
   EXPECT_EQ(y, (std::array{4.5F, -19.75F}));
   EXPECT_FALSE(fake_cuda().launches.back().programmatic) << "it could read the old values";
-  EXPECT_EQ(one.plan->unpack(one.packed).value().values, values);
-  EXPECT_THAT(
-      (*bound)->weight.set_values(*(*bound)->context, values.data(), DataType::kFloat32, stream, "other").message(),
-      HasSubstr("are not written"));
+  EXPECT_THAT(set_values("other", workspace.data()).message(), HasSubstr("are not written"));
+}
+
+TEST(PlanRegistryTest, ValuesLieInFrontOfTheWorkspace) {
+  TunedSample sample;
+  sample.contents().weights = {sample.contents().weights[1]};
+  TunedWeight& weight = sample.contents().weights[0];
+  weight.packings[0].writers = {TunedSample::writer()};
+  const LaunchPlan& before = weight.operators[0].choices[0].plan;
+  const Registered one(sample.contents(), 0, true);
+  const LaunchPlan& after = one.plan->weight().operators[0].choices[0].plan;
+  ASSERT_EQ(after.steps.size(), before.steps.size());
+  const auto bytes = [](const IntegerExpression& expression) { return expression.evaluate({.n = 4}).value(); };
+  EXPECT_EQ(bytes(after.workspace_bytes), 256 + bytes(before.workspace_bytes));
+  int moved = 0;
+  for (std::size_t step = 0; step < after.steps.size(); ++step) {
+    for (std::size_t i = 0; i < after.steps[step].arguments.size(); ++i) {
+      const PlanArgument& from = before.steps[step].arguments[i];
+      const PlanArgument& to = after.steps[step].arguments[i];
+      if (from.kind == PlanArgument::Kind::kPacked && from.name == "values") {
+        EXPECT_EQ(to, (PlanArgument{PlanArgument::Kind::kWorkspace, "", 0}));
+        ++moved;
+      } else if (from.kind == PlanArgument::Kind::kWorkspace) {
+        EXPECT_EQ(bytes(to.value), 256 + bytes(from.value));
+        ++moved;
+      } else {
+        EXPECT_EQ(to, from);
+      }
+    }
+  }
+  EXPECT_EQ(moved, 2);
 }
 
 TEST(PlanRegistryTest, OperatorsOfAConstantWeightAreLeftOut) {

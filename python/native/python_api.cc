@@ -145,14 +145,15 @@ SPARSMITH_API int sparsmith_torch_read(const OpenFile* file, std::size_t weight,
   });
 }
 
-// Writes the pattern of the weight of an index: row_offsets[rows + 1] and column_indices[nnz].
-SPARSMITH_API int sparsmith_torch_pattern(const OpenFile* file, std::size_t weight, std::int64_t* row_offsets,
-                                          std::int32_t* column_indices) {
+// Writes the weight of an index: row_offsets[rows + 1], column_indices[nnz] and, unless null, values[nnz].
+SPARSMITH_API int sparsmith_torch_matrix(const OpenFile* file, std::size_t weight, std::int64_t* row_offsets,
+                                         std::int32_t* column_indices, float* values) {
   return guarded([&]() -> Status {
     SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::CsrMatrix matrix,
                                sparsmith::matrix_of(file->file.contents().weights[weight]));
     std::ranges::copy(matrix.row_offsets, row_offsets);
     std::ranges::copy(matrix.column_indices, column_indices);
+    if (values != nullptr) std::ranges::copy(matrix.values, values);
     return {};
   });
 }

@@ -210,7 +210,8 @@ void run_on_gpu(Plan& plan, OperatorKind kind, const TensorInfo& x, std::span<co
   Status status;
   if (values.data != nullptr)
     status = bound->weight.set_values(*bound->context, values.data, values.type, stream,
-                                      op.chosen[static_cast<std::size_t>(&choice - op.choices.data())].packing);
+                                      op.chosen[static_cast<std::size_t>(&choice - op.choices.data())].packing,
+                                      arguments.workspace);
   if (status.ok()) status = op.run(*bound->context, arguments, stream);
   if (!status.ok()) fail(fmt::format("weight {}: {}", plan.weight().name, status.message()));
 }
@@ -263,6 +264,10 @@ OwnedTensor product(OperatorKind kind, TensorHandle x_tensor, TensorHandle packe
   if (spec.epilogue.beta)
     fail(fmt::format("weight {}: the operator was tuned with beta, which layers do not have", name));
   const Values values = values_of(operands.values, *plan, x);
+  if (plan->takes_values() != (values.data != nullptr) && plan->weight().nnz > 0)
+    fail(fmt::format("weight {}: its plan {}", name,
+                     plan->takes_values() ? "takes new values, and there are none"
+                                          : "is of a constant weight: load the tuned file for training"));
 
   const Lines lines = lines_of(x_tensor, x, spec.cols);
   Lines residual_lines;
@@ -385,6 +390,8 @@ void boxed_to_dense(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /
   const OwnedTensor packed = tensor_of(stack[0]);
   const std::shared_ptr<Plan> plan = plan_of(static_cast<std::int64_t>(stack[1]));
   const TensorInfo info = info_of(packed.get());
+  if (plan->takes_values())
+    fail(fmt::format("weight {}: its plan takes new values: the packed tensor has none", plan->weight().name));
   const CsrMatrix weight = require(plan->unpack(packed_bytes(info, *plan)));
   OwnedTensor dense = empty(std::array{weight.rows, weight.cols}, dtype_of(plan->weight().type), info);
   write_dense(weight, plan->weight().type, info_of(dense.get()).data);

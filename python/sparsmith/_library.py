@@ -43,7 +43,7 @@ def _load() -> ctypes.CDLL:
         ("close", None, [pointer]),
         ("describe", text, [pointer]),
         ("read", ctypes.c_int, [pointer, size, pointer]),
-        ("pattern", ctypes.c_int, [pointer, size, pointer, pointer]),
+        ("matrix", ctypes.c_int, [pointer, size, pointer, pointer, pointer]),
         ("check", ctypes.c_int, [ctypes.c_int64, pointer, size]),
     ]:
         function = getattr(library, "sparsmith_torch_" + name)
@@ -81,12 +81,13 @@ class OpenFile:
             raise _error()
         return tensor
 
-    def pattern(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Row offsets (int64) and column indices (int32) of a weight, on the CPU."""
+    def pattern(self, index: int, values: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Row offsets (int64) and column indices (int32) of a weight, on the CPU. ``values``: float32 [nnz], takes the values."""
         weight = self.description["weights"][index]
         offsets = torch.empty(weight["shape"][0] + 1, dtype=torch.int64)
         columns = torch.empty(weight["nnz"], dtype=torch.int32)
-        if _library.sparsmith_torch_pattern(self._handle, index, offsets.data_ptr(), columns.data_ptr()) != 0:
+        if _library.sparsmith_torch_matrix(self._handle, index, offsets.data_ptr(), columns.data_ptr(),
+                                           None if values is None else values.data_ptr()) != 0:
             raise _error()
         return offsets, columns
 

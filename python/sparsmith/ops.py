@@ -9,12 +9,12 @@ are parts of the kernels: give what the weight was tuned with. Kernels may read 
 stream have ended (programmatic dependent launch): write it by copies alone, as modules do. On a GPU a call enqueues
 kernels on the current stream; a CUDA graph may capture it. On the CPU a slow, exact version runs.
 
-``torch.ops.sparsmith.to_dense(packed, plan)`` is the dense weight, on the CPU.
+``torch.ops.sparsmith.to_dense(packed, plan)`` is the dense weight of a plan for constant values, on the CPU.
 
 Plans of a file that is loaded for training take ``values``, [nnz] in the order of rows and columns, float32 or of the
-weight's type: the weight has these values, whatever ``packed`` held. On a GPU they are written into the packing that the
-call reads, on the current stream, in front of the product: also in a captured graph, and without a change that PyTorch
-sees. So ``packed`` is scratch memory of such a layer. ``linear_transposed(dy, packed, plan, values=None)`` is ``dy @ W``, the
+weight's type: the weight has these values, and ``packed`` has none. On a GPU they are written into the packing that the
+call reads, in ``packed`` or in memory of the call, on the current stream, in front of the product: also in a captured
+graph, and without a change that PyTorch sees. So ``packed`` is scratch memory of such a layer. ``linear_transposed(dy, packed, plan, values=None)`` is ``dy @ W``, the
 gradient of x. ``sampled(x, dy, packed, plan)`` is the gradient of the values: ``dy.T @ x`` at the pattern of W, of x's type.
 """
 

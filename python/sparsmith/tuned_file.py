@@ -165,12 +165,21 @@ class TunedFile:
         return self.weights[name]
 
     def packed(self, name: str) -> torch.Tensor:
-        """The packed bytes of a weight: a uint8 tensor on the CPU, of ``packed_bytes`` elements."""
+        """The packed bytes of a weight: a uint8 tensor on the CPU, of ``packed_bytes`` elements. Of a file that was loaded for
+        training they hold patterns, and values of no meaning."""
         return self._file.packed(self._index[self[name].name])
 
     def pattern(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
         """Row offsets (int64, rows + 1) and column indices (int32, nnz) of a weight, on the CPU."""
         return self._file.pattern(self._index[self[name].name])
+
+    def dense(self, name: str) -> torch.Tensor:
+        """A weight as it was tuned: dense, on the CPU."""
+        tuned = self[name]
+        values = torch.empty(tuned.nnz)
+        offsets, columns = self._file.pattern(self._index[name], values)
+        rows = torch.arange(tuned.shape[0]).repeat_interleave(offsets.diff())
+        return torch.zeros(tuned.shape, dtype=tuned.dtype).index_put_((rows, columns.long()), values.to(tuned.dtype))
 
     def runs_on(self, device: torch.device | str) -> bool:
         """Whether the file has kernels for a device. The CPU needs none."""

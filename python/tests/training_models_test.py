@@ -93,6 +93,23 @@ def test_patterns_stay_where_products_stay_dense(device):
         assert not torch.equal(model[i].to_dense(), dense[i].weight)
 
 
+def test_memory_of_blocks():
+    """Weights, gradients and Adam at 75 % in blocks of 32: below 0.3 of a dense layer's, which has 16 bytes an element."""
+    model = nn.Sequential(nn.Linear(2048, 2048))
+    sparsmith.prune.magnitude_(model, 0.75, pattern=(32, 32))
+    report = sparsmith.optimize(model, tokens=(4096,), training=True, dtype=torch.bfloat16, device="none", progress=False)
+    layer = model[0]
+    assert "bsr" in str(report) and layer.values.numel() == 2048**2 // 4
+    assert report.bytes == layer.packed.numel() + 16 * layer.values.numel() < 0.3 * 16 * 2048**2
+    optimizer = adam(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(torch.randn(8, 2048)).float().square().sum().backward()
+    optimizer.step()
+    held = [layer.packed, layer.values, layer.values.grad, *optimizer.state[layer.values].values()]
+    assert sum(tensor.numel() * tensor.itemsize for tensor in held) <= report.bytes + 64
+    assert optimizer.state[layer.values]["exp_avg"].dtype == torch.float32
+
+
 def test_files_and_models_that_do_not_fit(tmp_path):
     model, path = mlp(), tmp_path / "model.tuned.safetensors"
     sparsmith.tune(model, path, tokens=(4,), memory="8x", device="none", progress=False)

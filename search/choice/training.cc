@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "formats/packed_format.h"
+#include "formats/packed_reader.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/plan_sizes.h"
+#include "runtime/training_memory.h"
 
 namespace sparsmith {
 namespace {
@@ -54,19 +57,27 @@ std::int64_t training_room(const WeightResult& weight) {
       0, masked_dense_bytes(weight.rows, weight.cols, weight.type) - sparse_state_bytes(weight.nnz, weight.type));
 }
 
-TrainingUse training_use(const TuneReport& report) {
+Result<TrainingUse> training_use(const TuneReport& report, const TunedContents& contents) {
   TrainingUse use;
+  std::vector<TrainingMemory> memory(report.weights.size());
+  SPARSMITH_RETURN_IF_ERROR(check_each(std::ssize(memory), 1, 0, [&](std::int64_t i) -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(memory[i], training_memory(contents.weights[i]));
+    return {};
+  }));
   std::map<std::int64_t, TrainingUse::Step> steps;  // by N
-  for (const WeightResult& weight : report.weights) {
+  for (std::size_t i = 0; i < report.weights.size(); ++i) {
+    const WeightResult& weight = report.weights[i];
+    const TunedWeight& tuned = contents.weights[i];
     use.dense_bytes += masked_dense_bytes(weight.rows, weight.cols, weight.type);
     use.state_bytes += sparse_state_bytes(weight.nnz, weight.type);
-    use.packing_bytes += weight.gpu_bytes();
-    use.place_bytes += places_bytes(weight);
+    use.packing_bytes += memory[i].packings;
+    use.place_bytes += memory[i].places;
     for (const BucketChoice& bucket : weight.buckets) {
       TrainingUse::Step& step = steps.try_emplace(bucket.tokens, TrainingUse::Step{bucket.tokens, 0, 0}).first->second;
       step.us += bucket.us();
       step.dense_us = bucket.dense_us > 0 && step.dense_us >= 0 ? step.dense_us + bucket.dense_us : -1;
-      use.workspace_bytes = std::max(use.workspace_bytes, workspace_bytes(weight, bucket));
+      const std::int64_t values = values_in_workspace(tuned, *tuned.packing(bucket.candidate.packing));
+      use.workspace_bytes = std::max(use.workspace_bytes, workspace_bytes(weight, bucket) + values);
     }
   }
   for (auto& [tokens, step] : steps) {
