@@ -14,6 +14,8 @@
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
 #include "formats/packed_format.h"
+#include "formats/places.h"
+#include "matrix/synthesis.h"
 #include "tests/support/dense_cases.h"
 #include "tests/support/kernel_cases.h"
 #include "tests/support/value_writer_cases.h"
@@ -251,6 +253,72 @@ TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
       ASSERT_TRUE(status.ok()) << status.to_string();
     }
   }
+}
+
+// Of a weight of whole blocks, whose places are runs.
+ValueWriterCase blocks_writer_case(Random& random) {
+  static constexpr const char* kPackings[] = {"bsr_lines64", "bsr_lines64_transposed", "bsr_strips_r2",
+                                              "bsr_strips_r2_transposed", "csr_u16_a1_natural"};
+  const SynthesisSpec spec{.rows = 128,
+                           .cols = 192,
+                           .sparsity = 0.7,
+                           .pattern = parse_synthesis_pattern("block:64").value(),
+                           .data_type = DataType::kFloat16,
+                           .seed = random()};
+  ValueWriterCase drawn;
+  drawn.matrix = synthesize(spec).value();
+  drawn.packed = pack(kPackings[random() % std::size(kPackings)], drawn.matrix, DataType::kFloat16).value();
+  drawn.source = random() % 2 == 0 ? DataType::kFloat16 : DataType::kFloat32;
+  drawn.updates = 2;
+  drawn.small_grid = random() % 2 == 0;
+  return drawn;
+}
+
+TEST(EmulatedValueWriterTest, BlocksAreWrittenByRuns) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  Random random(seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  for (int round = 0; round < 12; ++round) {
+    ValueWriterCase drawn = blocks_writer_case(random);
+    const Places places = places_of(drawn.packed.packing, drawn.matrix, DataType::kFloat16).value();
+    EXPECT_GT(runs_of(places.first).bits, 0) << drawn.packed.packing;
+    const Status status = run_value_writer_case(std::move(drawn), random, **executor, source_image);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+TEST(EmulatedValueWriterTest, MistakesAreCaught) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  static constexpr Mistake kMistakes[] = {{"runs + 2 * (i >> run_bits)", "runs + (i >> run_bits)"},
+                                          {"runs + 2 * (i >> run_bits)", "runs + 2 * (i >> 6)"},
+                                          {"run[0] + offsets", "offsets"},
+                                          {"offsets[run[1] + ", "offsets["},
+                                          {"i & ((1 << run_bits) - 1)", "i & 31"},
+                                          {"if (run_bits == 0) return", "if (run_bits <= 0 && i > 0) return"},
+                                          {"load_streaming(runs + i)", "load_streaming(runs)"},
+                                          {"begin += stride * kEach", "begin += 2 * stride * kEach"},
+                                          {"begin + e * stride", "begin + e"},
+                                          {"if (i >= nonzeros) continue;", ""},
+                                          {"load_coherent(values + i)", "load_coherent(values + begin)"},
+                                          {"- first;", ";"},
+                                          {"copies[2 * i + 1]", "copies[2 * i]"},
+                                          {"place < 0 || place >= count", "place < 0"},
+                                          {"to_float(stored) == 0.0F ?", "false ?"}};
+  expect_caught(kMistakes, [&](const ImageOf& image_of, std::uint64_t draw) {
+    Random random(seed + draw);
+    std::vector<ValueWriterCase> cases;
+    for (int i = 0; i < 3; ++i) cases.push_back(blocks_writer_case(random));
+    for (const PackedFormat& format : packed_formats()) cases.push_back(draw_value_writer_case(random, format.name));
+    return std::ranges::any_of(cases, [&](ValueWriterCase& each) {
+      each.updates = 1;
+      return !run_value_writer_case(std::move(each), random, **executor, image_of).ok();
+    });
+  });
 }
 
 // The packings that families read, of the weight and of its transpose, hybrids too.

@@ -25,8 +25,10 @@ struct ReferenceSddmm {
     i64 row = 0;  // the last one that begins at or before the nonzero
     for (i64 after = rows; after - row > 1;) {
       const i64 middle = row + (after - row) / 2;
-      if (row_offsets[middle] <= output) row = middle;
-      else after = middle;
+      if (row_offsets[middle] <= output)
+        row = middle;
+      else
+        after = middle;
     }
     const Value* const x_line = x + columns[output] * x_feature;
     const Value* const dy_line = dy + row * dy_feature;

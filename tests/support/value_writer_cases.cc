@@ -37,17 +37,20 @@ Result<std::string> difference(Executor& executor, const DevicePacking& device, 
 ValueWriterCase draw_value_writer_case(Random& random, std::string_view format) {
   DrawnPacking drawn = draw_packing(random, format, false).value();
   const DataType source = random() % 2 == 0 ? drawn.packed.value_type : DataType::kFloat32;
-  return {std::move(drawn.matrix), std::move(drawn.packed), source};
+  const bool small_grid = random() % 2 == 0;
+  return {std::move(drawn.matrix), std::move(drawn.packed), source, 10, small_grid};
 }
 
 Status run_value_writer_case(ValueWriterCase test_case, Random& random, Executor& executor, const ImageOf& image_of,
                              const RunPlan& run) {
-  auto& [matrix, packed, source, updates] = test_case;
+  auto& [matrix, packed, source, updates, small_grid] = test_case;
   const std::string packing = packed.packing;
   const DataType type = packed.value_type;
   SPARSMITH_ASSIGN_OR_RETURN(const Places places, places_of(packing, matrix, type));
   add_places(places, packed);
-  SPARSMITH_ASSIGN_OR_RETURN(const ValueWriter writer, value_writer(packing, type, source));
+  SPARSMITH_ASSIGN_OR_RETURN(ValueWriter writer, value_writer(packing, type, source));
+  for (PlanStep& step : writer.plan.steps)
+    if (small_grid) step.grid[0] = 1;
   for (const KernelSource& kernel : writer.kernels) {
     SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
     SPARSMITH_RETURN_IF_ERROR(executor.load(image));

@@ -17,6 +17,8 @@ struct ValueWriterCase {
   PackedWeight packed;
   DataType source = DataType::kFloat32;  // of the new values
   int updates = 10;
+  bool small_grid =
+      false;  // one block writes all, as each block of a grid writes several shares of a very large weight
 };
 
 ValueWriterCase draw_value_writer_case(Random& random, std::string_view format);
