@@ -35,6 +35,21 @@ Result<std::int64_t> stride_of(std::string_view operand, std::int64_t given, std
   return given;
 }
 
+// Values of sddmm without tokens.
+Status sum_nothing(const OperatorSpec& spec, const CudaContext& context, const RunArguments& arguments,
+                   CUstream stream) {
+  if (arguments.beta == 1.0F || spec.nnz == 0) return {};
+  if (arguments.beta != 0.0F)
+    return invalid_argument(fmt::format("beta = {}: without tokens it must be 0 or 1", arguments.beta));
+  const void* const values = arguments.operands.value_or("values", {}).data;
+  SPARSMITH_RETURN_IF_ERROR(check_pointer("values", values, size_of(spec.type)));
+  const CudaContext::Scope scope(context);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  const std::size_t bytes = static_cast<std::size_t>(spec.nnz) * size_of(spec.type);
+  const CudaDriver& driver = context.driver();
+  return driver.check(driver.MemsetD8Async(address_of(values), 0, bytes, stream), "zeroing values");
+}
+
 }  // namespace
 
 const LoadedOperator::Choice& LoadedOperator::choice_for(std::int64_t tokens) const {
@@ -89,7 +104,7 @@ Result<LaunchBindings> LoadedOperator::bindings(const RunArguments& arguments) c
 
 Status LoadedOperator::run(const CudaContext& context, const RunArguments& arguments, CUstream stream) const {
   if (arguments.tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", arguments.tokens));
-  if (arguments.tokens == 0) return {};
+  if (arguments.tokens == 0) return spec.multiplies_weight() ? Status() : sum_nothing(spec, context, arguments, stream);
   SPARSMITH_ASSIGN_OR_RETURN(LaunchBindings bound, bindings(arguments));
   const Choice& choice = choice_for(arguments.tokens);
   if (arguments.alpha != 1.0F && !choice.uses_alpha) {

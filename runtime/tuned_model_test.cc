@@ -256,6 +256,10 @@ TEST_F(TunedModelTest, AnOperatorOfThePatternHasOperandsOfItsOwn) {
                           .tokens = 1};
   ASSERT_TRUE(op.run(good, nullptr).ok());
   EXPECT_THAT(y_, ElementsAre(201.5F, 30.25F, -1, -1));
+  RunArguments none = good;
+  none.tokens = 0;
+  ASSERT_TRUE(op.run(none, nullptr).ok());
+  EXPECT_THAT(y_, ElementsAre(0, 0, 0, -1)) << "no tokens: a sum of nothing";
   const auto refuses = [&](const char* reason, auto&& change) {
     RunArguments arguments = good;
     change(arguments);

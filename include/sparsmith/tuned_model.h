@@ -61,7 +61,7 @@ struct OperandArray {
 // gated one halves the rows.
 struct RunArguments {
   NamedValues<OperandArray> operands{};  // all operands of the operator (Operator::info()), not null
-  std::int64_t tokens = 1;               // N; 0 does nothing
+  std::int64_t tokens = 1;               // N; 0 does nothing, and makes values 0
   void* workspace = nullptr;             // workspace_bytes(tokens) bytes of any contents, aligned to 256
   float alpha = 1.0F;                    // 0: without W X
   float beta = 0.0F;                     // not 0 only if the operator has beta

@@ -318,12 +318,6 @@ OwnedTensor sampled(TensorHandle x_tensor, TensorHandle dy_tensor, TensorHandle 
   if (x.device_type != shim().cuda) {
     host_sampled(require(plan->unpack(bytes)), spec.type, x_lines.count, {x_lines.data, x_lines.ld},
                  {dy_lines.data, dy_lines.ld}, values);
-  } else if (x_lines.count == 0) {
-    const CudaDriver& driver = require(PlanRegistry::instance().context(x.device))->driver();
-    require(
-        driver.check(driver.MemsetD8Async(reinterpret_cast<DeviceAddress>(values), 0,
-                                          static_cast<std::size_t>(weight.nnz) * size_of(spec.type), current_stream(x)),
-                     "zeroing values"));
   } else {
     RunArguments arguments;
     arguments.tokens = x_lines.count;
