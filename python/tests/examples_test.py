@@ -22,7 +22,7 @@ def run(tmp_path, name, *arguments):
 
 def test_every_program_has_a_test():
     assert {file.name for file in EXAMPLES.glob("*.py")} == \
-        {"custom_filter.py", "encoder.py", "serve_decoder.py", "sweep_sparsity.py", "train_blocks.py"}
+        {"custom_filter.py", "encoder.py", "serve_decoder.py", "sparse_attention.py", "sweep_sparsity.py", "train_blocks.py"}
 
 
 def test_serve_decoder(tmp_path):
@@ -54,6 +54,12 @@ def test_train_blocks(tmp_path):
     assert losses["block-sparse"] == pytest.approx(losses["masked dense"], rel=2e-3)
     assert losses["block-sparse"][1] < losses["block-sparse"][0]
     assert b"polyline" in xml.etree.ElementTree.tostring(xml.etree.ElementTree.parse(tmp_path / "loss.svg").getroot())
+
+
+def test_sparse_attention(tmp_path):
+    output = run(tmp_path, "sparse_attention.py")
+    assert "256 x 256, 75.0 % zeros" in output
+    assert float(output.split("from dense attention: ")[1]) < 1e-5
 
 
 def test_custom_filter(tmp_path):
