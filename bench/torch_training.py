@@ -3,6 +3,9 @@
 
 Random weights of shapes HIDDEN x INNER, pruned by magnitude; float32 values, bf16 products under autocast, AdamW, in a CUDA
 graph; the three models take turns. Prints one JSON object a sparsity.
+
+--layer: of one layer of INNER outputs, forward and backward with the gradient of x, in bf16 without optimizer: dense and
+sparse; and the time that the host takes to enqueue them.
 """
 
 import argparse
@@ -56,6 +59,60 @@ class Step:
         return begin.elapsed_time(end) / steps
 
 
+class LayerStep:
+    """Forward and backward of a layer, in a graph."""
+
+    def __init__(self, layer, x, grad):
+        self.layer, self.grad = layer, grad
+        self.x = x.clone().requires_grad_()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.layer(self.x).backward(grad)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.clear()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.layer(self.x).backward(grad)
+
+    def clear(self):
+        self.x.grad = None
+        self.layer.zero_grad(set_to_none=True)
+
+    ms = Step.ms
+
+    def host_us(self, steps=50):
+        """Of a forward and of a backward: the least of some, while the GPU is idle at the begin of each."""
+        times = []
+        for _ in range(steps):
+            self.clear()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            y = self.layer(self.x)
+            middle = time.perf_counter()
+            y.backward(self.grad)
+            times.append((middle - begin, time.perf_counter() - middle))
+        return [round(1e6 * min(each[part] for each in times), 1) for part in range(2)]
+
+
+def time_layer(options, sparsity):
+    torch.manual_seed(0)
+    dense = nn.Linear(options.hidden, options.inner, bias=False)
+    sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)
+    dense = dense.to("cuda", torch.bfloat16)
+    sparse = sparsmith.SparseLinear.from_linear(dense, tokens=(options.tokens,), training=True)
+    x = torch.randn(options.tokens, options.hidden, device="cuda", dtype=torch.bfloat16)
+    grad = torch.randn(options.tokens, options.inner, device="cuda", dtype=torch.bfloat16)
+    steps = {"dense": LayerStep(dense, x, grad), "sparse": LayerStep(sparse, x, grad)}
+    rounds = [{name: step.ms() for name, step in steps.items()} for _ in range(9)]
+    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "sparsity": sparsity,
+                      "block": options.block, "tokens": options.tokens, "shape": [options.inner, options.hidden],
+                      "us": {name: round(1e3 * statistics.median(each[name] for each in rounds), 1) for name in steps},
+                      "host_us": {name: step.host_us() for name, step in steps.items()},
+                      "tuned_us": sparse.tuned.step_us(options.tokens), "choices": sparse.tuned.choices_text()}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--sparsity", type=float, nargs="+", default=[0.9])
@@ -63,8 +120,12 @@ def main():
     parser.add_argument("--inner", type=int, default=14336)
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--block", type=int, help="prune in square blocks of this side")
+    parser.add_argument("--layer", action="store_true", help="time one layer without optimizer")
     options = parser.parse_args()
     for sparsity in options.sparsity:
+        if options.layer:
+            time_layer(options, sparsity)
+            continue
         torch.manual_seed(0)
         dense = nn.Sequential(nn.Linear(options.hidden, options.inner), nn.GELU(), nn.Linear(options.inner, options.hidden)).cuda()
         sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)

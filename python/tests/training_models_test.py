@@ -139,19 +139,20 @@ PROCESS = """
 import sys
 import torch, torch.distributed as dist, sparsmith
 from torch import nn
-rank, world, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+rank, world, folder, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world)
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
 state = torch.load(f"{folder}/start.pt")
 model.load_state_dict(state["model"])
+model.to(device)
 report = sparsmith.patch_model(model, f"{folder}/model.tuned.safetensors", training=True)
 assert len(report.patched) == 2, report
 if world > 1:
     model = nn.parallel.DistributedDataParallel(model)
     assert not model.modules_buffers, "constant bytes are not sent in each step"
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-for x, y in zip(state["x"].chunk(world, 1)[rank], state["y"].chunk(world, 1)[rank]):
+for x, y in zip(state["x"].to(device).chunk(world, 1)[rank], state["y"].to(device).chunk(world, 1)[rank]):
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(x), y)
     loss.backward()
@@ -162,15 +163,16 @@ for x, y in zip(state["x"].chunk(world, 1)[rank], state["y"].chunk(world, 1)[ran
 """
 
 
-def test_distributed_data_parallel(tmp_path):
+def test_distributed_data_parallel(device, tmp_path):
+    """Two processes, on one GPU if there is one, have the losses of one process with the whole batch."""
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
     sparsmith.prune.magnitude_(model, 0.9)
     torch.save({"model": model.state_dict(), "x": torch.randn(5, 8, 64), "y": torch.randn(5, 8, 64)}, tmp_path / "start.pt")
-    sparsmith.optimize(model, tokens=(4,), training=True, device="none", memory="8x", progress=False,
+    sparsmith.optimize(model.to(device), tokens=(4,), training=True, device=device_of(device), memory="8x", progress=False,
                        output=tmp_path / "model.tuned.safetensors")
 
     def run(world):
-        started = [subprocess.Popen([sys.executable, "-c", PROCESS, str(rank), str(world), str(tmp_path)], text=True,
+        started = [subprocess.Popen([sys.executable, "-c", PROCESS, str(rank), str(world), str(tmp_path), device], text=True,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(world)]
         results = [process.communicate(timeout=300) for process in started]
         assert all(process.returncode == 0 for process in started), results
