@@ -239,7 +239,7 @@ std::string BsrPacking::name() const {
 
 PackedFormat bsr_format() {
   return format_of<BsrReader, packing_named, pack_weight, 1, check>(
-      {.name = "bsr", .value_arrays = {"blocks"}, .halves_only = true, .leaves_rest = true});
+      {.name = "bsr", .value_arrays = {"blocks"}, .values_alone = true, .halves_only = true, .leaves_rest = true});
 }
 
 }  // namespace sparsmith

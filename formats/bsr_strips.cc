@@ -264,8 +264,11 @@ class BsrStripsReader : public PackedReader {
 std::string BsrStripsPacking::name() const { return fmt::format("bsr_strips_r{}", tiles); }
 
 PackedFormat bsr_strips_format() {
-  return format_of<BsrStripsReader, packing_named, pack_weight, 1, check>(
-      {.name = "bsr_strips", .value_arrays = {"values"}, .halves_only = true, .leaves_rest = true});
+  return format_of<BsrStripsReader, packing_named, pack_weight, 1, check>({.name = "bsr_strips",
+                                                                           .value_arrays = {"values"},
+                                                                           .values_alone = true,
+                                                                           .halves_only = true,
+                                                                           .leaves_rest = true});
 }
 
 }  // namespace sparsmith

@@ -26,6 +26,8 @@ struct PackedFormat {
   // these other numbers, and facts depend on the pattern and the packing alone. Empty: the format holds a pattern
   // alone, which unpacks with values of 1, and claims nothing of values.
   std::vector<std::string_view> value_arrays{};
+  // Between values, value arrays have zeros alone, of the sign that no value of 0 has.
+  bool values_alone = false;
   // Whether a value of 0 is stored as -0, and +0 means that the weight has no element there. In other formats 0 is +0.
   bool negative_zeros = false;
   // Whether value arrays may hold codes as well (formats/coding.h).

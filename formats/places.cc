@@ -12,6 +12,7 @@
 
 #include "base/half.h"
 #include "formats/coding.h"
+#include "formats/hybrid.h"
 #include "formats/packed_format.h"
 
 namespace sparsmith {
@@ -19,6 +20,11 @@ namespace {
 
 constexpr int kMostRunBits = 6;
 constexpr std::size_t kMostOffsets = 1 << 16;  // few enough to stay in a cache
+
+// Elements for each nonzero, at most, of arrays that are written as a whole: 2.25.
+constexpr std::int64_t kMostPadding = 9;
+constexpr std::int64_t kPaddingOf = 4;
+constexpr std::int64_t kMostElements = (std::int64_t{1} << 32) - 1;
 
 // A number of a nonzero is packed digit by digit, as values whose bits are 1 + digit: finite, and no zero in any type.
 int digit_bits(DataType type) { return type == DataType::kFloat32 ? 30 : 14; }
@@ -98,62 +104,96 @@ std::vector<ValueArray> value_arrays(const PackedWeight& packed) {
 
 std::string place_count_fact(std::string_view value_array) { return fmt::format("places_in_{}", value_array); }
 
-PlaceRuns runs_of(std::span<const std::uint32_t> places) {
-  PlaceRuns best{0, {places.begin(), places.end()}, {}};
-  if (places.empty()) return best;
-  const auto size_of_runs = [](const PlaceRuns& of) { return of.runs.size() + of.offsets.size(); };
+bool writes_all(std::string_view packing, std::int64_t elements, std::int64_t nonzeros) {
+  if (nonzeros >= std::int64_t{PlaceArrays::kNoNonzero} || elements > kMostElements) return false;
+  if (elements == nonzeros) return true;
+  const auto values_alone = [](std::string_view name) {
+    const Result<const PackedFormat*> format = packed_format(name);
+    return format.ok() && (*format)->values_alone;
+  };
+  const auto hybrid = HybridPacking::named(without_transposed(packing));
+  if (!values_alone(packing) || (hybrid && !values_alone(hybrid->rest))) return false;
+  return elements * kPaddingOf <= nonzeros * kMostPadding;
+}
+
+PlaceArrays place_arrays(std::string_view packing, const Places& places, std::int64_t elements) {
+  PlaceArrays best;
+  best.sources = writes_all(packing, elements, std::ssize(places.first));
+  if (best.sources) {
+    best.runs.assign(elements, PlaceArrays::kNoNonzero);
+    for (std::size_t i = 0; i < places.first.size(); ++i) best.runs[places.first[i]] = static_cast<std::uint32_t>(i);
+    for (const PlaceCopy& copy : places.copies) best.runs[copy.place] = copy.nonzero;
+  } else {
+    best.runs = places.first;
+    best.copies = places.copies;
+  }
+  if (best.runs.empty()) return best;
+  const std::vector<std::uint32_t> indices = best.runs;
+  const auto size = [](const PlaceArrays& of) { return of.runs.size() + of.offsets.size(); };
   for (int bits = kMostRunBits; bits > 0; --bits) {
     const std::size_t length = std::size_t{1} << bits;
-    if (places.size() % length != 0) continue;
-    PlaceRuns found{bits, {}, {}};
+    if (indices.size() % length != 0) continue;
+    PlaceArrays found{best.sources, bits, {}, {}, best.copies};
     std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;  // where their offsets begin
     std::vector<std::uint32_t> offsets(length);
     std::size_t first = 0;
-    for (; first < places.size() && size_of_runs(found) < size_of_runs(best); first += length) {
-      for (std::size_t i = 0; i < length; ++i) offsets[i] = places[first + i] - places[first];
+    for (; first < indices.size() && size(found) < size(best); first += length) {
+      const auto run = std::span(indices).subspan(first, length);
+      const auto is_none = [&](std::uint32_t index) { return best.sources && index == PlaceArrays::kNoNonzero; };
+      const auto base = std::ranges::find_if_not(run, is_none);
+      for (std::size_t i = 0; i < length; ++i) offsets[i] = is_none(run[i]) ? run[i] : run[i] - *base;
       const auto [kind, is_new] = kinds.emplace(offsets, static_cast<std::uint32_t>(found.offsets.size()));
       if (is_new) found.offsets.insert(found.offsets.end(), offsets.begin(), offsets.end());
       if (found.offsets.size() > kMostOffsets) break;
-      found.runs.push_back(places[first]);
+      found.runs.push_back(base == run.end() ? 0 : *base);
       found.runs.push_back(kind->second);
     }
-    if (first == places.size() && size_of_runs(found) < size_of_runs(best)) best = std::move(found);
+    if (first == indices.size() && size(found) < size(best)) best = std::move(found);
   }
   return best;
 }
 
-Result<std::vector<std::uint32_t>> all_places(const PlaceRuns& runs, std::span<const PlaceCopy> copies,
-                                              std::int64_t nonzeros) {
-  const auto length = static_cast<std::size_t>(std::int64_t{1} << std::clamp(runs.bits, 0, kMostRunBits));
-  const std::size_t each = runs.bits == 0 ? 1 : 2;
-  const auto count = static_cast<std::size_t>(nonzeros);
-  if (count % length != 0 || runs.runs.size() != count / length * each)
-    return invalid_input(fmt::format("{} places are not in runs of {}", nonzeros, length));
-  std::vector<std::uint32_t> places;
-  places.reserve(count + copies.size());
-  for (std::size_t run = 0; run < runs.runs.size(); run += each) {
-    const std::size_t begin = each == 1 ? 0 : runs.runs[run + 1];
-    if (each == 2 && (begin > runs.offsets.size() || runs.offsets.size() - begin < length))
-      return invalid_input(fmt::format("a run of places begins at offset {} of {}", begin, runs.offsets.size()));
-    for (std::size_t i = 0; i < length; ++i)
-      places.push_back(runs.runs[run] + (each == 1 ? 0 : runs.offsets[begin + i]));
+Result<std::vector<std::uint32_t>> indices_of(const PlaceArrays& arrays, std::int64_t count, std::int64_t nonzeros) {
+  const auto& [sources, bits, runs, run_offsets, copies] = arrays;
+  const auto length = static_cast<std::size_t>(std::int64_t{1} << std::clamp(bits, 0, kMostRunBits));
+  const std::size_t each = bits == 0 ? 1 : 2;
+  const auto all = static_cast<std::size_t>(count);
+  const auto most = static_cast<std::uint64_t>(nonzeros);
+  if (all % length != 0 || runs.size() != all / length * each)
+    return invalid_input(fmt::format("{} places are not in runs of {}", count, length));
+  std::vector<std::uint32_t> indices;
+  indices.reserve(all);
+  for (std::size_t run = 0; run < runs.size(); run += each) {
+    const std::size_t begin = each == 1 ? 0 : runs[run + 1];
+    if (each == 2 && (begin > run_offsets.size() || run_offsets.size() - begin < length))
+      return invalid_input(fmt::format("a run of places begins at offset {} of {}", begin, run_offsets.size()));
+    for (std::size_t i = 0; i < length; ++i) {
+      const std::uint32_t offset = each == 1 ? 0 : run_offsets[begin + i];
+      const bool is_none = sources && (each == 1 ? runs[run] : offset) == PlaceArrays::kNoNonzero;
+      indices.push_back(is_none ? PlaceArrays::kNoNonzero : runs[run] + offset);
+      if (sources && !is_none && indices.back() >= most)
+        return invalid_input(fmt::format("a place has nonzero {} of {}", indices.back(), nonzeros));
+    }
   }
-  for (const PlaceCopy& copy : copies) {
-    if (copy.nonzero >= count) return invalid_input(fmt::format("a copy of nonzero {} of {}", copy.nonzero, nonzeros));
-    places.push_back(copy.place);
-  }
-  return places;
+  for (const PlaceCopy& copy : copies)
+    if (copy.nonzero >= most) return invalid_input(fmt::format("a copy of nonzero {} of {}", copy.nonzero, nonzeros));
+  return indices;
 }
 
 void add_places(const Places& places, PackedWeight& packed) {
-  for (const ValueArray& array : value_arrays(packed)) packed.facts[place_count_fact(array.name)] = array.count;
-  const PlaceRuns runs = runs_of(places.first);
-  packed.arrays.push_back(array_of(kPlaceRuns, DataType::kUint32, runs.runs));
-  packed.arrays.push_back(array_of(kPlaceOffsets, DataType::kUint32, runs.offsets));
-  packed.arrays.push_back(array_of(kPlaceCopies, DataType::kUint32, places.copies));
-  packed.facts[kPlaces] = std::ssize(places.first);
-  packed.facts[kPlaceRunBits] = runs.bits;
-  packed.facts[kPlaceCopies] = std::ssize(places.copies);
+  std::int64_t elements = 0;
+  for (const ValueArray& array : value_arrays(packed)) {
+    packed.facts[place_count_fact(array.name)] = array.count;
+    elements += array.count;
+  }
+  const PlaceArrays made = place_arrays(packed.packing, places, elements);
+  packed.arrays.push_back(array_of(kPlaceRuns, DataType::kUint32, made.runs));
+  packed.arrays.push_back(array_of(kPlaceOffsets, DataType::kUint32, made.offsets));
+  packed.arrays.push_back(array_of(kPlaceCopies, DataType::kUint32, made.copies));
+  packed.facts[kPlaces] = made.sources ? elements : std::ssize(places.first);
+  packed.facts[kPlaceRunBits] = made.bits;
+  packed.facts[kPlaceSources] = made.sources ? 1 : 0;
+  packed.facts[kPlaceCopies] = std::ssize(made.copies);
 }
 
 Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type) {
@@ -171,8 +211,7 @@ Result<Places> places_of(std::string_view packing, const SparsityPattern& patter
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight opposite, numbered.pack(0, true));
   const std::vector<ValueArray> arrays = value_arrays(opposite);
   for (const PackedWeight& each : packed) SPARSMITH_RETURN_IF_ERROR(check_structure(each, opposite, arrays));
-  constexpr std::int64_t kMost = (std::int64_t{1} << 32) - 1;
-  if (!arrays.empty() && arrays.back().first_place + arrays.back().count > kMost)
+  if (!arrays.empty() && arrays.back().first_place + arrays.back().count > kMostElements)
     return unsupported(fmt::format("{}: over 2^32 elements have no places", packing));
 
   constexpr std::uint32_t kNone = 0xFFFFFFFFU;

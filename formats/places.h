@@ -43,30 +43,37 @@ struct ValueArray {
 // REQUIRES: a packing of a known format, with all its arrays.
 std::vector<ValueArray> value_arrays(const PackedWeight& packed);
 
-// The places of all nonzeros in few bytes: 4 a nonzero at most. A run is 2^bits nonzeros that follow each other; runs
-// of one kind have the same offsets from the place of their first nonzero.
-struct PlaceRuns {
+// Whether writers write all elements of a packing's value arrays, zeros where no value lies. They do where padding is
+// little, so that such arrays need no memory between writes.
+bool writes_all(std::string_view packing, std::int64_t elements, std::int64_t nonzeros);
+
+// What a plan that writes values binds to, besides the packing's own arrays and facts: indices in few bytes, 4 each at
+// most. A run is 2^bits indices that follow each other; runs of one kind have the same offsets from a first index.
+struct PlaceArrays {
+  static constexpr std::uint32_t kNoNonzero = 0x80000000U;
+
+  // true: the indices are nonzeros, of one element of the value arrays after the other (writes_all()), or kNoNonzero.
+  // false: they are places, of one nonzero after the other.
+  bool sources = false;
   int bits = 0;
-  std::vector<std::uint32_t> runs;  // bits = 0: places. Else of each run the first place, and where its offsets begin
-  std::vector<std::uint32_t> offsets;  // 2^bits of each kind, to be added in 32 bits
+  std::vector<std::uint32_t> runs;     // bits = 0: indices. Else of each run a first index, and where its offsets begin
+  std::vector<std::uint32_t> offsets;  // 2^bits of each kind, to be added in 32 bits; kNoNonzero stays
+  std::vector<PlaceCopy> copies;       // of places
 };
-// Of Places::first. Takes the fewest bytes of all run lengths up to 64 that divide the number of nonzeros.
-PlaceRuns runs_of(std::span<const std::uint32_t> places);
+// `elements`: of all value arrays. Takes the fewest bytes of all run lengths up to 64 that divide the indices.
+PlaceArrays place_arrays(std::string_view packing, const Places& places, std::int64_t elements);
+// The `count` indices of arrays of unknown origin. Error: kInvalidInput where an offset or a nonzero does not exist.
+Result<std::vector<std::uint32_t>> indices_of(const PlaceArrays& arrays, std::int64_t count, std::int64_t nonzeros);
 
-// The places of `nonzeros` nonzeros, and of the copies behind them. The arguments may be of unknown origin. Error:
-// kInvalidInput where a nonzero or an offset does not exist; places are not checked.
-Result<std::vector<std::uint32_t>> all_places(const PlaceRuns& runs, std::span<const PlaceCopy> copies,
-                                              std::int64_t nonzeros);
-
-// Adds what a plan that writes values binds to, besides the packing's own arrays: "place_runs" and "place_offsets" of
-// PlaceRuns, and "place_copies" (uint32[][2]); facts: "places" (nnz), "place_run_bits", "place_copies", and the count
-// of each value array.
+// Adds the arrays "place_runs", "place_offsets" and "place_copies" (uint32); the facts "places" (indices),
+// "place_run_bits", "place_sources" (0 or 1), "place_copies", and the count of each value array.
 void add_places(const Places& places, PackedWeight& packed);
 inline constexpr const char* kPlaceRuns = "place_runs";
 inline constexpr const char* kPlaceOffsets = "place_offsets";
 inline constexpr const char* kPlaceCopies = "place_copies";  // the fact, too
 inline constexpr const char* kPlaces = "places";
 inline constexpr const char* kPlaceRunBits = "place_run_bits";
+inline constexpr const char* kPlaceSources = "place_sources";
 std::string place_count_fact(std::string_view value_array);
 
 }  // namespace sparsmith

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "formats/hybrid.h"
 #include "formats/packed_format.h"
 #include "formats/stored_value.h"
 #include "matrix/synthesis.h"
@@ -55,11 +56,21 @@ TEST_P(PlacesTest, ValuesWrittenToTheirPlacesAreAsPackedAnew) {
     const Result<Places> places = places_of(drawn.packed.packing, drawn.matrix, drawn.packed.value_type);
     ASSERT_TRUE(places.ok()) << places.status().to_string();
     ASSERT_EQ(std::ssize(places->first), holds_values(drawn.packed.packing) ? drawn.matrix.nnz() : 0);
-    const auto all = all_places(runs_of(places->first), places->copies, std::ssize(places->first));
-    ASSERT_TRUE(all.ok()) << all.status().to_string();
-    std::vector<std::uint32_t> expected = places->first;
-    for (const PlaceCopy& copy : places->copies) expected.push_back(copy.place);
-    ASSERT_EQ(*all, expected);
+    std::int64_t elements = 0;
+    for (const ValueArray& array : value_arrays(drawn.packed)) elements += array.count;
+    const PlaceArrays arrays = place_arrays(drawn.packed.packing, *places, elements);
+    const std::int64_t count = arrays.sources ? elements : std::ssize(places->first);
+    const Result<std::vector<std::uint32_t>> indices = indices_of(arrays, count, std::ssize(places->first));
+    ASSERT_TRUE(indices.ok()) << indices.status().to_string();
+    if (arrays.sources) {
+      std::vector<std::uint32_t> sources(count, PlaceArrays::kNoNonzero);
+      for (std::size_t i = 0; i < places->first.size(); ++i) sources[places->first[i]] = static_cast<std::uint32_t>(i);
+      for (const PlaceCopy& copy : places->copies) sources[copy.place] = copy.nonzero;
+      ASSERT_EQ(*indices, sources);
+    } else {
+      ASSERT_EQ(*indices, places->first);
+      EXPECT_EQ(arrays.copies, places->copies);
+    }
     for (int update = 0; update < 2; ++update) {
       draw_values(drawn.matrix);
       for (std::size_t i = 0; i < places->first.size(); ++i)
@@ -74,19 +85,25 @@ TEST_P(PlacesTest, ValuesWrittenToTheirPlacesAreAsPackedAnew) {
 }
 
 // Places of blocks take few bytes, also in the transpose.
-TEST(PlaceRunsTest, NeighboursInBlocksShareOffsets) {
+TEST(PlaceArraysTest, NeighboursInBlocksShareOffsets) {
   SynthesisSpec spec{.rows = 512, .cols = 768, .sparsity = 0.75, .data_type = DataType::kBFloat16, .seed = 7};
   for (const auto& [block, packing, most] : {std::tuple{"block:64", "bsr_lines64", 0.2},
-                                             {"block:64", "bsr_lines64_transposed", 0.2},
+                                             {"block:64", "bsr_lines64_transposed", 0.3},
                                              {"block:32", "bsr_strips_r2", 0.2},
                                              {"block:32", "bsr_strips_r2_transposed", 0.3},
+                                             {"block:32", "bsr_lines32", 0.5},
+                                             {"block:32", "bsr_lines32_transposed", 0.6},
                                              {"block:16", "csr_u16_a1_natural", 0.2},
                                              {"uniform", "csr_u16_a1_natural_transposed", 4.0}}) {
     spec.pattern = parse_synthesis_pattern(block).value();
     const CsrMatrix matrix = synthesize(spec).value();
     const Result<Places> places = places_of(packing, matrix, DataType::kBFloat16);
     ASSERT_TRUE(places.ok()) << packing << ": " << places.status().to_string();
-    const PlaceRuns runs = runs_of(places->first);
+    std::int64_t elements = 0;
+    for (const ValueArray& array : value_arrays(pack(packing, matrix, DataType::kBFloat16).value()))
+      elements += array.count;
+    const PlaceArrays runs = place_arrays(packing, *places, elements);
+    EXPECT_TRUE(runs.sources);
     const double bytes = 4.0 * static_cast<double>(runs.runs.size() + runs.offsets.size());
     EXPECT_LE(bytes, most * static_cast<double>(matrix.nnz())) << packing << ": runs of " << (1 << runs.bits);
     fmt::print("{} {}: {:.3f} bytes a nonzero, runs of {}\n", block, packing, bytes / static_cast<double>(matrix.nnz()),
@@ -94,17 +111,52 @@ TEST(PlaceRunsTest, NeighboursInBlocksShareOffsets) {
   }
 }
 
-// Kernels read places where these say.
-TEST(PlaceRunsTest, RunsOfAnotherOriginAreChecked) {
-  PlaceRuns runs{1, {0, 2, 4, 0}, {0, 1, 0, 3}};
-  EXPECT_EQ(all_places(runs, std::array{PlaceCopy{1, 9}}, 4).value(), (std::vector<std::uint32_t>{0, 3, 4, 5, 9}));
-  EXPECT_THAT(all_places(runs, std::array{PlaceCopy{4, 9}}, 4).status().message(),
-              testing::HasSubstr("a copy of nonzero 4 of 4"));
-  EXPECT_FALSE(all_places(runs, {}, 5).ok());
-  EXPECT_FALSE(all_places(runs, {}, 2).ok());
+// Kernels read offsets where these say.
+TEST(PlaceArraysTest, RunsOfAnotherOriginAreChecked) {
+  constexpr std::uint32_t kNone = PlaceArrays::kNoNonzero;
+  const auto error = [](const PlaceArrays& arrays, std::int64_t count) {
+    return indices_of(arrays, count, 6).status().message();
+  };
+  const PlaceArrays places{false, 1, {0, 2, 4, 0}, {0, 1, 0, 3}, {{5, 9}}};
+  EXPECT_EQ(indices_of(places, 4, 6).value(), (std::vector<std::uint32_t>{0, 3, 4, 5}));
+  const PlaceArrays sources{true, 1, {0, 2, 4, 0}, {0, 1, kNone, 3}, {}};
+  EXPECT_EQ(indices_of(sources, 4, 6).value(), (std::vector<std::uint32_t>{kNone, 3, 4, 5}));
+  EXPECT_EQ(indices_of({true, 0, {1, kNone}, {}, {}}, 2, 6).value(), (std::vector<std::uint32_t>{1, kNone}));
+  using testing::HasSubstr;
+  EXPECT_THAT(error(places, 5), HasSubstr("5 places are not in runs of 2"));
+  EXPECT_THAT(error(places, 2), HasSubstr("are not in runs"));
   for (const std::uint32_t begin : {3U, 4U, 0xFFFFFFFFU}) {
-    runs.runs[1] = begin;
-    EXPECT_THAT(all_places(runs, {}, 4).status().message(), testing::HasSubstr("of 4"));
+    PlaceArrays wrong = places;
+    wrong.runs[1] = begin;
+    EXPECT_THAT(error(wrong, 4), HasSubstr("begins at offset"));
+  }
+  EXPECT_THAT(error({false, 0, {0}, {}, {{6, 0}}}, 1), HasSubstr("a copy of nonzero 6 of 6"));
+  EXPECT_THAT(error({true, 0, {6}, {}, {}}, 1), HasSubstr("a place has nonzero 6 of 6"));
+  EXPECT_THAT(error({true, 1, {3, 0}, {0, 3}, {}}, 2), HasSubstr("a place has nonzero 6 of 6"));
+}
+
+// Between values these formats have zeros alone, of the sign that no value has.
+TEST_P(PlacesTest, ValuesStandAloneWhereTheFormatSaysSo) {
+  if (!GetParam().values_alone) return;
+  for (int round = 0; round < 60; ++round) {
+    const DrawnPacking drawn = draw();
+    if (HybridPacking::named(without_transposed(drawn.packed.packing))) continue;  // of two formats
+    const Result<Places> places = places_of(drawn.packed.packing, drawn.matrix, drawn.packed.value_type);
+    ASSERT_TRUE(places.ok()) << places.status().to_string();
+    PackedWeight zeros = drawn.packed;
+    PackedWeight between = drawn.packed;
+    for (const ValueArray& array : value_arrays(drawn.packed)) {
+      std::vector<std::byte>& bytes = std::ranges::find(zeros.arrays, array.name, &PackedArray::name)->bytes;
+      std::ranges::fill(bytes, std::byte{0});
+      const std::size_t size = size_of(drawn.packed.value_type);
+      for (std::size_t sign = size - 1; sign < bytes.size() && !GetParam().negative_zeros; sign += size)
+        bytes[sign] = std::byte{0x80};
+    }
+    for (PackedWeight* const each : {&zeros, &between}) {
+      for (const std::uint32_t place : places->first) write(*each, place, 1.0F);
+      for (const PlaceCopy& copy : places->copies) write(*each, copy.place, 1.0F);
+    }
+    expect_same_bytes(between, zeros);
   }
 }
 

@@ -24,7 +24,9 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
       {fmt::format("using Stored = {}", device_type(type)), "of the packing"},
       {fmt::format("using Kernel = WriteValuesKernel<Source, Stored, {}, kThreads>", boolean(format->negative_zeros)),
        "whether 0 is stored as -0"}};
-  text.body = "Kernel::run(values, runs, offsets, copies, array, nonzeros, run_bits, copy_count, first, count);";
+  text.body =
+      "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, sources, copy_count, first, "
+      "count);";
   ValueWriter writer{source, {}, {}};
   std::string first = "0";
   for (const std::string& array : value_array_names(packing)) {
@@ -34,8 +36,9 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
                        {"const u32*", "offsets", packed_array(kPlaceOffsets)},
                        {"const u32*", "copies", packed_array(kPlaceCopies)},
                        {"Stored*", "array", packed_array(array)},
-                       {"i64", "nonzeros", integer(fmt::format("fact.{}", kPlaces))},
+                       {"i64", "indices", integer(fmt::format("fact.{}", kPlaces))},
                        {"int", "run_bits", integer(fmt::format("fact.{}", kPlaceRunBits))},
+                       {"int", "sources", integer(fmt::format("fact.{}", kPlaceSources))},
                        {"i64", "copy_count", integer(fmt::format("fact.{}", kPlaceCopies))},
                        {"i64", "first", integer(first)},
                        {"i64", "count", integer(count)}};

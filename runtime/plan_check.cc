@@ -135,6 +135,7 @@ Status check_writer(const TunedWeight& weight, const TunedPacking& packing, cons
   Facts facts = packing.facts;
   facts[kPlaces] = weight.nnz;
   facts[kPlaceRunBits] = 0;
+  facts[kPlaceSources] = 0;
   facts[kPlaceCopies] = 0;
   for (const TunedArray& array : packing.arrays)
     facts[place_count_fact(array.name)] = static_cast<std::int64_t>(array.bytes.size() / size_of(weight.type));

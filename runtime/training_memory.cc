@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/packed_format.h"
+#include "formats/places.h"
 #include "runtime/loaded_model.h"
 
 namespace sparsmith {
@@ -49,8 +50,8 @@ ArrayMemory array_memory(const TunedWeight& weight, const TunedPacking& packing,
     return readers.kernels || readers.library ? ArrayMemory::kKept : ArrayMemory::kNothing;
   std::size_t bytes = 0;
   for (const TunedArray& each : packing.arrays) bytes += holds_values(each) ? each.bytes.size() : 0;
-  // Each nonzero has a place of its own: as many elements as nonzeros are all written.
-  const bool whole = bytes > 0 && bytes == static_cast<std::size_t>(weight.nnz) * size_of(weight.type);
+  const auto elements = static_cast<std::int64_t>(bytes / size_of(weight.type));
+  const bool whole = elements > 0 && writes_all(packing.packing, elements, weight.nnz);
   return whole && !readers.library ? ArrayMemory::kWorkspace : ArrayMemory::kKept;
 }
 

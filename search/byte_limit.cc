@@ -121,7 +121,8 @@ std::vector<std::vector<ByteOption>> smaller_ways(const TuneReport& report) {
 
 void say_whether_training_fits(TuneReport& report) {
   for (const WeightResult& weight : report.weights) {
-    const std::int64_t bytes = weight.gpu_bytes() + places_bytes(weight);
+    std::int64_t bytes = 0;
+    for (const PackedWeight& packed : weight.packings) bytes += trained_packing_bytes(packed);
     const std::int64_t room = training_room(weight);
     if (bytes <= room) continue;
     report.memory.unmet = fmt::format(

@@ -104,14 +104,6 @@ Trial* WeightSearch::unverified_choice(Bucket& bucket) {
   return nullptr;
 }
 
-// What counts of each packing.
-std::map<std::string, std::int64_t> WeightSearch::packing_bytes() const {
-  std::map<std::string, std::int64_t> all = packings_.sizes();
-  if (!run_.options.train) return all;
-  for (auto& [packing, bytes] : all) bytes += places_bytes(packing, weight_.nnz);
-  return all;
-}
-
 // The packings that the choices may read. Choices kept from an earlier run read all of theirs.
 std::vector<std::string> WeightSearch::kept_packings(const std::vector<BucketTimes>& times, bool keep) {
   too_large_ = false;
@@ -119,7 +111,7 @@ std::vector<std::string> WeightSearch::kept_packings(const std::vector<BucketTim
       run_.options.train
           ? training_room(weight_)
           : static_cast<std::int64_t>(run_.options.most_memory() * static_cast<double>(weight_.dense_bytes()));
-  const std::map<std::string, std::int64_t> bytes = packing_bytes();
+  const std::map<std::string, std::int64_t> bytes = packings_.sizes(run_.options.train);
   if (!keep) {
     std::vector<std::string> kept = choose_packings(times, bytes, most);
     if (!kept.empty()) return kept;
@@ -176,7 +168,8 @@ Status WeightSearch::choose() {
       store_choice(run_, goal_, weight_, weight_.buckets.back(), *families);
   }
   if (!keep) {
-    weight_.alternatives = alternatives_of(run_.options, weight_, buckets_, kept, packing_bytes(), predict_);
+    weight_.alternatives =
+        alternatives_of(run_.options, weight_, buckets_, kept, packings_.sizes(run_.options.train), predict_);
   }
   return {};
 }

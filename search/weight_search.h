@@ -99,7 +99,6 @@ class WeightSearch {
   Status predict();
   Trial* unverified_choice(Bucket& bucket);
   Status place(const Bucket& bucket, Trial& trial);
-  std::map<std::string, std::int64_t> packing_bytes() const;
   std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool keep);
   Status leave_unjudged_open();
   Status choose();

@@ -257,17 +257,19 @@ TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
 
 // Of a weight of whole blocks, whose places are runs.
 ValueWriterCase blocks_writer_case(Random& random) {
-  static constexpr const char* kPackings[] = {"bsr_lines64", "bsr_lines64_transposed", "bsr_strips_r2",
-                                              "bsr_strips_r2_transposed", "csr_u16_a1_natural"};
-  const SynthesisSpec spec{.rows = 128,
-                           .cols = 192,
-                           .sparsity = 0.7,
-                           .pattern = parse_synthesis_pattern("block:64").value(),
-                           .data_type = DataType::kFloat16,
-                           .seed = random()};
+  static constexpr const char* kPackings[] = {"bsr_lines32",   "bsr_lines32_transposed",   "bsr_lines64",
+                                              "bsr_strips_r2", "bsr_strips_r2_transposed", "csr_u16_a1_natural"};
+  const std::string packing = kPackings[random() % std::size(kPackings)];
+  const SynthesisSpec spec{
+      .rows = 128,
+      .cols = 192,
+      .sparsity = 0.7,
+      .pattern = parse_synthesis_pattern(packing.starts_with("bsr_lines32") ? "block:32" : "block:64").value(),
+      .data_type = DataType::kFloat16,
+      .seed = random()};
   ValueWriterCase drawn;
   drawn.matrix = synthesize(spec).value();
-  drawn.packed = pack(kPackings[random() % std::size(kPackings)], drawn.matrix, DataType::kFloat16).value();
+  drawn.packed = pack(packing, drawn.matrix, DataType::kFloat16).value();
   drawn.source = random() % 2 == 0 ? DataType::kFloat16 : DataType::kFloat32;
   drawn.updates = 2;
   drawn.small_grid = random() % 2 == 0;
@@ -283,7 +285,10 @@ TEST(EmulatedValueWriterTest, BlocksAreWrittenByRuns) {
   for (int round = 0; round < 12; ++round) {
     ValueWriterCase drawn = blocks_writer_case(random);
     const Places places = places_of(drawn.packed.packing, drawn.matrix, DataType::kFloat16).value();
-    EXPECT_GT(runs_of(places.first).bits, 0) << drawn.packed.packing;
+    PackedWeight packed = drawn.packed;
+    add_places(places, packed);
+    EXPECT_EQ(packed.facts[kPlaceSources], 1) << packed.packing;
+    EXPECT_GT(packed.facts[kPlaceRunBits], 0) << packed.packing;
     const Status status = run_value_writer_case(std::move(drawn), random, **executor, source_image);
     ASSERT_TRUE(status.ok()) << status.to_string();
   }
@@ -296,15 +301,22 @@ TEST(EmulatedValueWriterTest, MistakesAreCaught) {
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   static constexpr Mistake kMistakes[] = {{"runs + 2 * (i >> run_bits)", "runs + (i >> run_bits)"},
                                           {"runs + 2 * (i >> run_bits)", "runs + 2 * (i >> 6)"},
-                                          {"run[0] + offsets", "offsets"},
+                                          {"run[0] + offset;", "offset;"},
                                           {"offsets[run[1] + ", "offsets["},
                                           {"i & ((1 << run_bits) - 1)", "i & 31"},
                                           {"if (run_bits == 0) return", "if (run_bits <= 0 && i > 0) return"},
                                           {"load_streaming(runs + i)", "load_streaming(runs)"},
                                           {"begin += stride * kEach", "begin += 2 * stride * kEach"},
-                                          {"begin + e * stride", "begin + e"},
-                                          {"if (i >= nonzeros) continue;", ""},
-                                          {"load_coherent(values + i)", "load_coherent(values + begin)"},
+                                          {"begin + e * kThreads", "begin + e"},
+                                          {"block * kEach", "block"},
+                                          {"if (i >= indices) continue;", ""},
+                                          {"sources != 0 ? static_cast<i64>(index) : i", "index"},
+                                          {"sources != 0 ? static_cast<i64>(index) : i", "i"},
+                                          {"sources != 0 ? i : static_cast<i64>(index)", "index"},
+                                          {"sources != 0 ? i : static_cast<i64>(index)", "i"},
+                                          {"is_none[e] = sources != 0 && index == kNoNonzero", "is_none[e] = false"},
+                                          {"offset == kNoNonzero ?", "false ?"},
+                                          {"if (is_none) {", "if (false) {"},
                                           {"- first;", ";"},
                                           {"copies[2 * i + 1]", "copies[2 * i]"},
                                           {"place < 0 || place >= count", "place < 0"},

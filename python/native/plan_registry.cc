@@ -111,7 +111,7 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
     std::erase_if(weight_.operators, [](const TunedOperator& op) { return op.spec.kind != OperatorKind::kSpmm; });
   takes_values_ = updatable;
   const auto place = [](const auto& array, ArrayMemory in, std::size_t& end) {
-    const PackedPlace made{array.name, array.type, end, array.bytes.size(), in};
+    PackedPlace made{array.name, array.type, end, array.bytes.size(), in};
     if (in != ArrayMemory::kNothing) end += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
     return made;
   };
@@ -240,9 +240,19 @@ Result<std::vector<std::uint32_t>> Plan::places_in(std::size_t packing, std::spa
     if (!all.empty()) std::memcpy(all.data(), packed.data() + place->offset, place->bytes);
     return all;
   };
-  const PlaceRuns runs{static_cast<int>(writer_facts_[packing].at(kPlaceRunBits)),
-                       elements(kPlaceRuns, std::uint32_t{}), elements(kPlaceOffsets, std::uint32_t{})};
-  return all_places(runs, elements(kPlaceCopies, PlaceCopy()), weight_.nnz);
+  const Facts& facts = writer_facts_[packing];
+  const PlaceArrays arrays{facts.at(kPlaceSources) != 0, static_cast<int>(facts.at(kPlaceRunBits)),
+                           elements(kPlaceRuns, std::uint32_t{}), elements(kPlaceOffsets, std::uint32_t{}),
+                           elements(kPlaceCopies, PlaceCopy())};
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<std::uint32_t> indices, indices_of(arrays, facts.at(kPlaces), weight_.nnz));
+  if (arrays.sources) {
+    std::vector<std::uint32_t> places;
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      if (indices[i] != PlaceArrays::kNoNonzero) places.push_back(static_cast<std::uint32_t>(i));
+    return places;
+  }
+  for (const PlaceCopy& copy : arrays.copies) indices.push_back(copy.place);
+  return indices;
 }
 
 Status Plan::check_size(std::span<const std::byte> packed) const {

@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
+#include "formats/places.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/plan_sizes.h"
 #include "runtime/training_memory.h"
@@ -42,14 +42,17 @@ std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type) {
   return nnz * (bytes_of(type) + kMasterBytes + kMomentBytes);
 }
 
-std::int64_t places_bytes(std::string_view packing, std::int64_t nnz) {
-  return holds_values(packing) ? nnz * kPlaceBytes : 0;
-}
-
-std::int64_t places_bytes(const WeightResult& weight) {
-  std::int64_t bytes = 0;
-  for (const PackedWeight& packed : weight.packings) bytes += places_bytes(packed.packing, weight.nnz);
-  return bytes;
+std::int64_t trained_packing_bytes(const PackedWeight& packed) {
+  const std::vector<ValueArray> values = value_arrays(packed);
+  if (values.empty()) return packed.bytes();
+  std::int64_t elements = 0;
+  std::int64_t room = 0;
+  for (const ValueArray& array : values) {
+    elements += array.count;
+    room += array_room(array.count * bytes_of(packed.value_type));
+  }
+  if (!writes_all(packed.packing, elements, packed.nnz)) return packed.bytes() + packed.nnz * kPlaceBytes;
+  return packed.bytes() - room + elements * kPlaceBytes;
 }
 
 std::int64_t training_room(const WeightResult& weight) {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "runtime/tuned_file.h"
 #include "search/choice/tune_report.h"
@@ -19,12 +18,10 @@ namespace sparsmith {
 std::int64_t masked_dense_bytes(std::int64_t rows, std::int64_t cols, DataType type);
 // Without packings.
 std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type);
-// Of a packing's places at most; 0 for one that holds a pattern alone.
-std::int64_t places_bytes(std::string_view packing, std::int64_t nnz);
-// Of the places in all packings of a weight, at most.
-std::int64_t places_bytes(const WeightResult& weight);
+// At most, of a packing with the places of its values.
+std::int64_t trained_packing_bytes(const PackedWeight& packed);
 
-// The bytes that whole packings and their places may take together, so that training takes no more than masked dense
+// The bytes that packings and their places may take together, so that training takes no more than masked dense
 // training.
 std::int64_t training_room(const WeightResult& weight);
 

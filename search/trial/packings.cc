@@ -7,6 +7,7 @@
 
 #include "base/parallel_for.h"
 #include "base/stopwatch.h"
+#include "search/choice/training.h"
 
 namespace sparsmith {
 
@@ -64,6 +65,7 @@ const PackedWeight* Packings::keep(Made made) {
   auto packed = std::make_unique<PackedWeight>(std::move(*made.packed));
   if (const PackedWeight* const other = found(packed->packing)) return other;
   sizes_[packed->packing] = packed->bytes();
+  trained_sizes_[packed->packing] = trained_packing_bytes(*packed);
   seconds_.emplace(packed->packing, made.seconds);
   all_.push_back(std::move(packed));
   return all_.back().get();
@@ -124,9 +126,9 @@ PackedWeight Packings::take(const std::string& name) {
   return packed;
 }
 
-std::map<std::string, std::int64_t> Packings::sizes() const {
+std::map<std::string, std::int64_t> Packings::sizes(bool trains) const {
   const std::lock_guard lock(mutex_);
-  return sizes_;
+  return trains ? trained_sizes_ : sizes_;
 }
 
 double Packings::seconds(const std::string& name) const {

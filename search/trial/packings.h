@@ -35,8 +35,8 @@ class Packings {
   std::vector<std::string> unreserved() const;
   void drop(const std::string& name);          // does nothing where it is reserved
   PackedWeight take(const std::string& name);  // moves it out. REQUIRES: it is there
-  // GPU bytes of every packing that was ever made.
-  std::map<std::string, std::int64_t> sizes() const;
+  // GPU bytes of every packing that was ever made; where its weight trains, those of trained_packing_bytes().
+  std::map<std::string, std::int64_t> sizes(bool trains = false) const;
   // Seconds that packing took; 0: never packed.
   double seconds(const std::string& name) const;
 
@@ -54,6 +54,7 @@ class Packings {
   std::map<const void*, std::set<std::string>> reserved_;
   std::vector<std::unique_ptr<PackedWeight>> all_;
   std::map<std::string, std::int64_t> sizes_;
+  std::map<std::string, std::int64_t> trained_sizes_;
   std::map<std::string, double> seconds_;
 };
 

@@ -95,8 +95,8 @@ void run_fill(void** p) {
 void run_write(void** p) {
   const auto* values = argument<const float*>(p, 0);
   auto* array = argument<float*>(p, 4);
-  const auto first = argument<std::int64_t>(p, 8);
-  const auto count = argument<std::int64_t>(p, 9);
+  const auto first = argument<std::int64_t>(p, 9);
+  const auto count = argument<std::int64_t>(p, 10);
   const auto write = [&](unsigned number, unsigned place) {
     const std::int64_t at = place - first;
     if (at < 0 || at >= count || !touches("fake_write", values + number) || !touches("fake_write", array + at)) return;
@@ -109,10 +109,12 @@ void run_write(void** p) {
     const unsigned* const run = bits == 0 ? runs + i : runs + 2 * (i >> bits);
     if (!touches("fake_write", run, bits == 0 ? 4 : 8)) return;
     const unsigned* const offset = bits == 0 ? run : offsets + run[1] + (i & ((1U << bits) - 1));
-    if (touches("fake_write", offset)) write(i, bits == 0 ? *run : run[0] + *offset);
+    if (!touches("fake_write", offset)) return;
+    const unsigned index = bits == 0 ? *run : run[0] + *offset;  // a sample has no padding
+    argument<int>(p, 7) != 0 ? write(index, i) : write(i, index);
   }
   const auto* copies = argument<const unsigned*>(p, 3);
-  for (std::int64_t i = 0; i < argument<std::int64_t>(p, 7); ++i) {
+  for (std::int64_t i = 0; i < argument<std::int64_t>(p, 8); ++i) {
     if (touches("fake_write", copies + 2 * i, 8)) write(copies[2 * i], copies[2 * i + 1]);
   }
 }

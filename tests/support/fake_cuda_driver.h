@@ -59,4 +59,4 @@ std::vector<std::byte> fake_cubin(const std::string& kernel, const std::vector<i
                                   unsigned char salt = 0);
 inline const std::vector<int> kFakeCsrParameters = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4};
 inline const std::vector<int> kFakeFillParameters = {8, 4, 4};
-inline const std::vector<int> kFakeWriteParameters = {8, 8, 8, 8, 8, 8, 4, 8, 8, 8};
+inline const std::vector<int> kFakeWriteParameters = {8, 8, 8, 8, 8, 8, 4, 4, 8, 8, 8};
