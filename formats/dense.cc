@@ -84,7 +84,7 @@ Status pack_weight(const CsrMatrix& matrix, NoParameters /*packing*/, DataType t
 
 PackedFormat dense_format() {
   return format_of<DenseReader, packing_named, pack_weight, 1>(
-      {.name = kName, .value_arrays = {kValues}, .values_alone = true, .negative_zeros = true});
+      {.name = kName, .value_arrays = {kValues}, .negative_zeros = true});
 }
 
 }  // namespace sparsmith

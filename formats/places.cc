@@ -196,6 +196,19 @@ void add_places(const Places& places, PackedWeight& packed) {
   packed.facts[kPlaceCopies] = std::ssize(made.copies);
 }
 
+std::int64_t bytes_with_places(const PackedWeight& packed) {
+  constexpr std::int64_t kIndexBytes = sizeof(std::uint32_t);
+  std::int64_t elements = 0;
+  std::int64_t room = 0;
+  for (const ValueArray& array : value_arrays(packed)) {
+    elements += array.count;
+    room += array_room(array.count * static_cast<std::int64_t>(size_of(packed.value_type)));
+  }
+  if (elements == 0) return packed.bytes();
+  if (!writes_all(packed.packing, elements, packed.nnz)) return packed.bytes() + packed.nnz * kIndexBytes;
+  return packed.bytes() - room + elements * kIndexBytes;
+}
+
 Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type) {
   if (coding_of(without_transposed(packing)) != nullptr)
     return unsupported(fmt::format("{}: new values would need new scales, which no kernel writes", packing));

@@ -76,4 +76,8 @@ inline constexpr const char* kPlaceRunBits = "place_run_bits";
 inline constexpr const char* kPlaceSources = "place_sources";
 std::string place_count_fact(std::string_view value_array);
 
+// GPU bytes, at most, of a packing that each run writes: with these arrays, and without values that are written as a
+// whole (runtime/training_memory.h).
+std::int64_t bytes_with_places(const PackedWeight& packed);
+
 }  // namespace sparsmith

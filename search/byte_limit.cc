@@ -9,6 +9,7 @@
 
 #include "base/parallel_for.h"
 #include "formats/packed_format.h"
+#include "formats/places.h"
 #include "search/choice/training.h"
 
 namespace sparsmith {
@@ -122,7 +123,7 @@ std::vector<std::vector<ByteOption>> smaller_ways(const TuneReport& report) {
 void say_whether_training_fits(TuneReport& report) {
   for (const WeightResult& weight : report.weights) {
     std::int64_t bytes = 0;
-    for (const PackedWeight& packed : weight.packings) bytes += trained_packing_bytes(packed);
+    for (const PackedWeight& packed : weight.packings) bytes += bytes_with_places(packed);
     const std::int64_t room = training_room(weight);
     if (bytes <= room) continue;
     report.memory.unmet = fmt::format(

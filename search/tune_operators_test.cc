@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "formats/places.h"
 #include "search/choice/training.h"
 #include "search/record/tuned_output.h"
 #include "tests/support/tune_fixture.h"
@@ -92,7 +93,7 @@ TEST_F(TunerOperatorsTest, TrainingHasABoundOfItsOwn) {
   std::int64_t most = 0;
   for (const WeightResult& each : report.weights) {
     std::int64_t bytes = 0;
-    for (const PackedWeight& packed : each.packings) bytes += trained_packing_bytes(packed);
+    for (const PackedWeight& packed : each.packings) bytes += bytes_with_places(packed);
     EXPECT_LE(bytes, training_room(each));
     most += bytes + 768 * std::ssize(each.packings);  // where places are aligned
   }

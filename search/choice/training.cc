@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "formats/packed_reader.h"
-#include "formats/places.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/plan_sizes.h"
 #include "runtime/training_memory.h"
@@ -16,7 +15,6 @@ namespace {
 constexpr std::int64_t kMasterBytes = 4;
 constexpr std::int64_t kMomentBytes = 8;  // two of Adam
 constexpr std::int64_t kMaskBytes = 1;
-constexpr std::int64_t kPlaceBytes = 4;
 
 std::int64_t bytes_of(DataType type) { return static_cast<std::int64_t>(size_of(type)); }
 
@@ -40,19 +38,6 @@ std::int64_t masked_dense_bytes(std::int64_t rows, std::int64_t cols, DataType t
 
 std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type) {
   return nnz * (bytes_of(type) + kMasterBytes + kMomentBytes);
-}
-
-std::int64_t trained_packing_bytes(const PackedWeight& packed) {
-  const std::vector<ValueArray> values = value_arrays(packed);
-  if (values.empty()) return packed.bytes();
-  std::int64_t elements = 0;
-  std::int64_t room = 0;
-  for (const ValueArray& array : values) {
-    elements += array.count;
-    room += array_room(array.count * bytes_of(packed.value_type));
-  }
-  if (!writes_all(packed.packing, elements, packed.nnz)) return packed.bytes() + packed.nnz * kPlaceBytes;
-  return packed.bytes() - room + elements * kPlaceBytes;
 }
 
 std::int64_t training_room(const WeightResult& weight) {

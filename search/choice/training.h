@@ -18,9 +18,6 @@ namespace sparsmith {
 std::int64_t masked_dense_bytes(std::int64_t rows, std::int64_t cols, DataType type);
 // Without packings.
 std::int64_t sparse_state_bytes(std::int64_t nnz, DataType type);
-// At most, of a packing with the places of its values.
-std::int64_t trained_packing_bytes(const PackedWeight& packed);
-
 // The bytes that packings and their places may take together, so that training takes no more than masked dense
 // training.
 std::int64_t training_room(const WeightResult& weight);

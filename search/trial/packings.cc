@@ -7,7 +7,7 @@
 
 #include "base/parallel_for.h"
 #include "base/stopwatch.h"
-#include "search/choice/training.h"
+#include "formats/places.h"
 
 namespace sparsmith {
 
@@ -65,7 +65,7 @@ const PackedWeight* Packings::keep(Made made) {
   auto packed = std::make_unique<PackedWeight>(std::move(*made.packed));
   if (const PackedWeight* const other = found(packed->packing)) return other;
   sizes_[packed->packing] = packed->bytes();
-  trained_sizes_[packed->packing] = trained_packing_bytes(*packed);
+  trained_sizes_[packed->packing] = bytes_with_places(*packed);
   seconds_.emplace(packed->packing, made.seconds);
   all_.push_back(std::move(packed));
   return all_.back().get();

@@ -35,7 +35,7 @@ class Packings {
   std::vector<std::string> unreserved() const;
   void drop(const std::string& name);          // does nothing where it is reserved
   PackedWeight take(const std::string& name);  // moves it out. REQUIRES: it is there
-  // GPU bytes of every packing that was ever made; where its weight trains, those of trained_packing_bytes().
+  // GPU bytes of every packing that was ever made; where its weight trains, of bytes_with_places().
   std::map<std::string, std::int64_t> sizes(bool trains = false) const;
   // Seconds that packing took; 0: never packed.
   double seconds(const std::string& name) const;
