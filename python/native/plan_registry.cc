@@ -203,6 +203,9 @@ std::unique_ptr<Plan::Viewed> Plan::view(std::size_t packing, std::span<const st
   const std::vector<std::string> values = value_array_names(of.packing);
   const std::size_t size = size_of(weight_.type);
   const std::uint32_t one = value_bits(1.0F, weight_.type);
+  // Where a format has no element (PackedFormat::values_alone).
+  const std::uint32_t none =
+      packed_format(of.packing).value()->negative_zeros ? 0 : with_negative_zero(std::uint32_t{0}) >> (32 - 8 * size);
   auto viewed = std::make_unique<Viewed>();
   for (const PackedPlace& place : places_[packing]) {
     const bool is_here = place.in == ArrayMemory::kKept;
@@ -211,6 +214,8 @@ std::unique_ptr<Plan::Viewed> Plan::view(std::size_t packing, std::span<const st
     if (!is_here || (!ones.empty() && std::ranges::find(values, place.name) != values.end())) {
       std::vector<std::byte>& copy = viewed->copies.emplace_back(bytes.begin(), bytes.end());
       copy.resize(place.bytes);
+      for (std::size_t at = 0; place.in == ArrayMemory::kWorkspace && at < place.bytes; at += size)
+        std::memcpy(copy.data() + at, &none, size);
       bytes = copy;
     }
     viewed->arrays.push_back({place.name, place.type, bytes});
