@@ -265,13 +265,15 @@ ValueWriterCase blocks_writer_case(Random& random) {
   static constexpr const char* kPackings[] = {"bsr_lines32",   "bsr_lines32_transposed",   "bsr_lines64",
                                               "bsr_strips_r2", "bsr_strips_r2_transposed", "csr_u16_a1_natural"};
   const std::string packing = kPackings[random() % std::size(kPackings)];
-  const SynthesisSpec spec{
-      .rows = 128,
-      .cols = 192,
-      .sparsity = 0.7,
-      .pattern = parse_synthesis_pattern(packing.starts_with("bsr_lines32") ? "block:32" : "block:64").value(),
-      .data_type = DataType::kFloat16,
-      .seed = random()};
+  // Blocks that are smaller than those of a packing leave zeros between values: in whole runs of 64, or inside of them.
+  const bool smaller = packing.starts_with("bsr_lines32") && random() % 2 == 0;
+  const char* const pattern = smaller ? "block:16" : packing.starts_with("bsr_lines32") ? "block:32" : "block:64";
+  const SynthesisSpec spec{.rows = 128,
+                           .cols = 192,
+                           .sparsity = smaller ? 0.4 : 0.7,
+                           .pattern = parse_synthesis_pattern(pattern).value(),
+                           .data_type = DataType::kFloat16,
+                           .seed = random()};
   ValueWriterCase drawn;
   drawn.matrix = synthesize(spec).value();
   drawn.packed = pack(packing, drawn.matrix, DataType::kFloat16).value();
