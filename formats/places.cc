@@ -21,9 +21,9 @@ namespace {
 constexpr int kMostRunBits = 6;
 constexpr std::size_t kMostOffsets = 1 << 16;  // few enough to stay in a cache
 
-// Elements for each nonzero, at most, of arrays that are written as a whole: 2.25.
-constexpr std::int64_t kMostPadding = 9;
-constexpr std::int64_t kPaddingOf = 4;
+// Elements for each nonzero, at most, of arrays that are written as a whole: then the index of each element takes no
+// more bytes than places and 16-bit values that are kept.
+constexpr std::int64_t kMostPadding = 2;
 constexpr std::int64_t kMostElements = (std::int64_t{1} << 32) - 1;
 
 // A number of a nonzero is packed digit by digit, as values whose bits are 1 + digit: finite, and no zero in any type.
@@ -113,7 +113,7 @@ bool writes_all(std::string_view packing, std::int64_t elements, std::int64_t no
   };
   const auto hybrid = HybridPacking::named(without_transposed(packing));
   if (!values_alone(packing) || (hybrid && !values_alone(hybrid->rest))) return false;
-  return elements * kPaddingOf <= nonzeros * kMostPadding;
+  return elements <= nonzeros * kMostPadding;
 }
 
 PlaceArrays place_arrays(std::string_view packing, const Places& places, std::int64_t elements) {

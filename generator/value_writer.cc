@@ -25,8 +25,7 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
       {fmt::format("using Kernel = WriteValuesKernel<Source, Stored, {}, kThreads>", boolean(format->negative_zeros)),
        "whether 0 is stored as -0"}};
   text.body =
-      "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, sources, copy_count, first, "
-      "count);";
+      "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, sources, copy_count, first, count);";
   ValueWriter writer{source, {}, {}};
   std::string first = "0";
   for (const std::string& array : value_array_names(packing)) {

@@ -102,7 +102,7 @@ class TrainableSparseLinear(SparseLinear):
                    device: torch.device | str | None = None) -> TrainableSparseLinear:
         """The layer of a weight of a tuned file, with the values that the file has. Raises KeyError for a weight that the
         file does not have; SparsmithError for one that was not tuned or loaded for training."""
-        layer = cls(file.dense(name).to(device or "cpu"), bias, file.pattern(name))
+        layer = cls(file.to_dense(name).to(device or "cpu"), bias, file.pattern(name))
         layer.attach(file, name)
         return layer
 

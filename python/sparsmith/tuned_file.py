@@ -173,7 +173,7 @@ class TunedFile:
         """Row offsets (int64, rows + 1) and column indices (int32, nnz) of a weight, on the CPU."""
         return self._file.pattern(self._index[self[name].name])
 
-    def dense(self, name: str) -> torch.Tensor:
+    def to_dense(self, name: str) -> torch.Tensor:
         """A weight as it was tuned: dense, on the CPU."""
         tuned = self[name]
         values = torch.empty(tuned.nnz)

@@ -4,8 +4,8 @@
 // operators' type, a master value and two moments in fp32, and a byte of the mask; values of fp32 are their own
 // masters. A sparse weight has the gradient, the master value and the moments for each nonzero, and packings for
 // products with the weight and with its transpose. In each packing that holds values a nonzero has a place, where a new
-// value goes: 4 bytes at most, and far fewer in blocks (formats/places.h). Values that each run writes as a whole lie
-// in the workspace (runtime/training_memory.h).
+// value goes; an index has 4 bytes at most, and far fewer in blocks (formats/places.h). Values that each run writes as
+// a whole lie in the workspace (runtime/training_memory.h).
 #pragma once
 
 #include <cstdint>

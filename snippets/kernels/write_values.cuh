@@ -49,7 +49,7 @@ struct WriteValuesKernel {
 
  private:
   static constexpr int kEach = 4;
-  static constexpr u32 kNoNonzero = 0x80000000U;
+  static constexpr u32 kNoNonzero = 0x80000000U;  // as in PlaceArrays
 
   static SPARSMITH_DEVICE u32 index_of(i64 i, const u32* runs, const u32* offsets, int run_bits, int sources) {
     if (run_bits == 0) return load_streaming(runs + i);
