@@ -240,6 +240,16 @@ bool AccessChecker::seen(std::uint32_t thread, std::uint32_t clock, bool this_ph
   return this_phase && !foreign.empty() && foreign[thread] >= when;
 }
 
+// The lanes of a set, of these blocks, that the running thread is not ordered behind.
+std::uint32_t AccessChecker::unseen_of(const LaneSet& set, bool this_phase) const {
+  std::uint32_t unseen = 0;
+  for (std::uint32_t left = set.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<std::uint32_t>(__builtin_ctz(left));
+    if (!seen(set.warp * kWarp + lane, static_cast<std::uint32_t>(set.clock), this_phase)) unseen |= 1U << lane;
+  }
+  return unseen;
+}
+
 bool AccessChecker::conflicts(std::uint64_t record, std::uint64_t mine) const {
   if ((record & mine & kBothBytes) == 0) return false;
   return phase_of(record) < block_first_ || conflicting_thread(record) >= 0;
@@ -255,11 +265,8 @@ int AccessChecker::conflicting_thread(std::uint64_t record) const {
     return static_cast<int>(first / kWarp == thread_ / kWarp ? second & kThreadMask : first);
   for (auto i = static_cast<std::int32_t>(record & kPayloadMask); i >= 0; i = sets_[static_cast<std::size_t>(i)].next) {
     const LaneSet& set = sets_[static_cast<std::size_t>(i)];
-    for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
-      const std::uint32_t thread = set.warp * kWarp + lane;
-      if ((set.mask >> lane & 1U) != 0 && !seen(thread, static_cast<std::uint32_t>(set.clocks[lane]), this_phase))
-        return static_cast<int>(thread);
-    }
+    const std::uint32_t unseen = unseen_of(set, this_phase);
+    if (unseen != 0) return static_cast<int>(set.warp * kWarp + static_cast<std::uint32_t>(__builtin_ctz(unseen)));
   }
   return -1;
 }
@@ -271,53 +278,72 @@ void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
     return flags | kPair << kKindShift | std::uint64_t{thread_} << kThreadBits | thread;
   };
   const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
+  const std::uint32_t clock = clock_of(record);  // and `thread`: of a single record
   if (arrivals_ && (mine & kAtomicBit) == 0 && merge_with_sets(record, mine)) return;
   if (kind_of(record) == kPair) {
     record |= mine & kBothBytes;
   } else if (kind_of(record) == kSet) {
-    LaneSet& set = sets_[record & kPayloadMask];
+    const LaneSet& set = sets_[record & kPayloadMask];
     if (set.warp == thread_ / kWarp) {
-      set.add(thread_, clocks_[thread_]);
+      add_to_set(record);
       record |= mine & kBothBytes;
     } else {
       record = pair_with(set.warp * kWarp + static_cast<std::uint32_t>(__builtin_ctz(set.mask)));
     }
-  } else if (seen(thread, clock_of(record))) {
+  } else if (seen(thread, clock)) {
     record = mine;
   } else if (thread / kWarp != thread_ / kWarp) {
     record = pair_with(thread);
-  } else if (sets_.size() <= kPayloadMask) {
-    record = flags | kSet << kKindShift | make_set(record);
-    sets_.back().add(thread_, clocks_[thread_]);
+  } else if (sets_.size() < kPayloadMask) {
+    record = flags | kSet << kKindShift | sets_.size();
+    add_set(thread, clock);
+    add_to_set(record);
   }
 }
 
-// Makes a set of what a single record says, and returns its index.
-std::size_t AccessChecker::make_set(std::uint64_t record) {
-  const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
-  sets_.push_back({.warp = thread / kWarp});
-  sets_.back().add(thread, static_cast<Clock>(clock_of(record)));
-  return sets_.size() - 1;
+void AccessChecker::add_set(std::uint32_t thread, std::uint32_t clock) {
+  sets_.push_back({.mask = 1U << thread % kWarp,
+                   .warp = static_cast<std::uint16_t>(thread / kWarp),
+                   .clock = static_cast<Clock>(clock)});
+}
+
+// Adds the running thread to the sets of a record, if there is room. A set of its warp that it is ordered behind gives
+// way: what is unordered with that one is unordered with the running thread too.
+void AccessChecker::add_to_set(std::uint64_t record) {
+  const std::uint32_t warp = thread_ / kWarp;
+  const Clock clock = clocks_[thread_];
+  std::size_t at = record & kPayloadMask;
+  LaneSet* past = nullptr;
+  for (;; at = static_cast<std::size_t>(sets_[at].next)) {
+    LaneSet& set = sets_[at];
+    if (set.warp == warp && set.clock == clock) {
+      set.mask |= 1U << thread_ % kWarp;
+      return;
+    }
+    if (set.warp == warp && past == nullptr && unseen_of(set, true) == 0) past = &set;
+    if (set.next < 0) break;
+  }
+  if (past != nullptr) {
+    past->mask = 1U << thread_ % kWarp;
+    past->clock = clock;
+  } else if (sets_.size() <= kPayloadMask) {
+    sets_[at].next = static_cast<std::int32_t>(sets_.size());
+    add_set(thread_, static_cast<std::uint32_t>(clock));
+  }
 }
 
 // The same of reads where warps are ordered by more than barriers of the block: all of them are remembered. False: that
 // is not needed, or there is no room.
 bool AccessChecker::merge_with_sets(std::uint64_t& record, std::uint64_t mine) {
-  const std::uint32_t warp = thread_ / kWarp;
-  if (sets_.size() >= kPayloadMask - 1) return false;
+  if (sets_.size() >= kPayloadMask) return false;
   if (kind_of(record) != kSet) {
     const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
-    if (kind_of(record) != kSingle || thread / kWarp == warp || seen(thread, clock_of(record))) return false;
-    record = (mine & ~kPayloadMask) | (record & kBothBytes) | kSet << kKindShift | make_set(record);
+    const std::uint32_t clock = clock_of(record);
+    if (kind_of(record) != kSingle || thread / kWarp == thread_ / kWarp || seen(thread, clock)) return false;
+    record = (mine & ~kPayloadMask) | (record & kBothBytes) | kSet << kKindShift | sets_.size();
+    add_set(thread, clock);
   }
-  std::size_t i = record & kPayloadMask;
-  while (sets_[i].warp != warp && sets_[i].next >= 0) i = static_cast<std::size_t>(sets_[i].next);
-  if (sets_[i].warp != warp) {
-    sets_[i].next = static_cast<std::int32_t>(sets_.size());
-    i = sets_.size();
-    sets_.push_back({.warp = warp});
-  }
-  sets_[i].add(thread_, clocks_[thread_]);
+  add_to_set(record);
   record |= mine & kBothBytes;
   return true;
 }
@@ -338,7 +364,7 @@ void AccessChecker::access_range(AccessKind kind, const void* pointer, std::uint
   while (bytes > 0) one.template operator()<1>();
 }
 
-// What lies outside of device memory is the thread's own stack, or wrong.
+// What lies outside of device memory and of the thread's own stack is wrong.
 void AccessChecker::outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind) {
   if (address - base_ < size_) {  // closed to a thread that has not waited
     for (const Range& range : shared_with_previous_) {
@@ -350,11 +376,8 @@ void AccessChecker::outside(std::uint64_t address, std::uint32_t bytes, AccessKi
     update_open();
     return;
   }
-  if (address - stack_bottom_ < stack_bytes_) {
-    if (--accesses_left_ == 0) report(Violation::Kind::kLimit, kind, address, bytes);
-    return;
-  }
-  report(Violation::Kind::kOutOfBounds, kind, address, bytes);
+  const bool own = address - stack_bottom_ < stack_bytes_;
+  report(own ? Violation::Kind::kLimit : Violation::Kind::kOutOfBounds, kind, address, bytes);
 }
 
 void AccessChecker::report(Violation::Kind what, AccessKind kind, std::uint64_t address, std::uint32_t bytes) {

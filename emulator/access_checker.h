@@ -26,8 +26,8 @@
 //
 //   kind single: clock (15) and thread (11) of one access
 //   kind pair:   two threads of different warps; any next access is unordered with one of them
-//   kind set:    index into sets_: lanes of one warp with their clocks. If barriers in shared memory order warps, the
-//                sets of further warps are linked to it
+//   kind set:    index into sets_: lanes of one warp with their clock. Lanes of other clocks are linked to it and, if
+//                barriers in shared memory order warps, lanes of other warps
 //
 // Records other than single ones hold reads, or atomic writes. An access that does not conflict with the record of an
 // earlier block of the same launch never replaces that record: anything that conflicts with the access conflicts with
@@ -154,6 +154,7 @@ class AccessChecker {
     const auto address = reinterpret_cast<std::uint64_t>(pointer);
     const std::uint64_t offset = address - base_;
     if (offset >= open_) [[unlikely]] {
+      if (address - stack_bottom_ < stack_bytes_ && --accesses_left_ != 0) return;  // the thread's own
       outside(address, kBytes, kKind);
       return;
     }
@@ -219,17 +220,12 @@ class AccessChecker {
   // Signed, because x86-64 has the maximum of signed words without extensions.
   using Clock = std::int16_t;
   using VectorClock = std::array<Clock, kWarp>;
-  // Lanes of one warp, each with the clock of its last access.
+  // Lanes of one warp whose last access was at the same clock.
   struct LaneSet {
-    std::uint32_t warp;
-    std::uint32_t mask = 0;
-    std::array<Clock, kWarp> clocks{};
-    std::int32_t next = -1;  // the set of another warp that belongs to the same record
-
-    void add(std::uint32_t thread, Clock clock) {
-      mask |= 1U << thread % kWarp;
-      clocks[thread % kWarp] = clock;
-    }
+    std::uint32_t mask;
+    std::uint16_t warp;
+    Clock clock;
+    std::int32_t next = -1;  // the next one of the same record
   };
 
   static std::uint32_t load_bits(const std::uint8_t* map, std::uint64_t offset) {
@@ -302,7 +298,9 @@ class AccessChecker {
   int conflicting_thread(std::uint64_t record) const;
   void merge(std::uint64_t& record, std::uint64_t mine);
   bool merge_with_sets(std::uint64_t& record, std::uint64_t mine);
-  std::size_t make_set(std::uint64_t record);
+  std::uint32_t unseen_of(const LaneSet& set, bool this_phase) const;
+  void add_set(std::uint32_t thread, std::uint32_t clock);
+  void add_to_set(std::uint64_t record);
   void outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind);
   void report(Violation::Kind what, AccessKind kind, std::uint64_t address, std::uint32_t bytes);
   void report_unwritten(std::uint64_t offset, AccessKind kind, std::uint32_t bytes);

@@ -32,9 +32,6 @@ Result<std::unique_ptr<Executor>> emulator_of(std::uint64_t seed) {
   return make_emulated_executor({.compiler = std::move(compiler), .schedule_seed = seed | 1});
 }
 
-// Tests of their own for families of many kernels, so that they run side by side; 1 where nothing is said.
-const std::map<std::string, int> kParts = {{"rows", 6}, {"slots", 3}, {"panel", 2}, {"gather", 2}};
-
 // Families of wide tiles, of which a run takes long: half as many weights a kernel.
 const std::set<std::string> kWide = {
     "panel",          "wgmma",       "bsr_strips",  "bsr_strips_rest", "bsr_wgmma",
@@ -75,15 +72,15 @@ class Expected {
   std::map<Activation, std::set<PoisonEffect>> effects_;
 };
 
-class EmulatedKernelsTest : public testing::TestWithParam<std::tuple<std::string, int>> {};
+class EmulatedKernelsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
-  const auto& [name, part] = GetParam();
+  const std::string name = GetParam();
   const Family& tested = *family(name);
   const int drawn = kernels_of(tested);
   const int weights = kWide.contains(name) ? 5 : 10;
-  const std::uint64_t seed = seed_of_run() + static_cast<std::uint64_t>(part);
-  fmt::print("SPARSMITH_TEST_SEED={} (part {})\n", seed - static_cast<std::uint64_t>(part), part);
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
   auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   std::set<std::string> kernels;
@@ -372,18 +369,8 @@ TEST(EmulatedValueWriterTest, ServesThePackingsOfAllFamilies) {
   }
 }
 
-std::vector<std::tuple<std::string, int>> all_parts() {
-  std::vector<std::tuple<std::string, int>> parts;
-  for (const std::string& name : kernel_families()) {
-    const auto found = kParts.find(name);
-    for (int part = 0; part < (found == kParts.end() ? 1 : found->second); ++part) parts.emplace_back(name, part);
-  }
-  return parts;
-}
-
-INSTANTIATE_TEST_SUITE_P(Families, EmulatedKernelsTest, testing::ValuesIn(all_parts()), [](const auto& instance) {
-  return fmt::format("{}_{}", std::get<0>(instance.param), std::get<1>(instance.param));
-});
+INSTANTIATE_TEST_SUITE_P(Families, EmulatedKernelsTest, testing::ValuesIn(kernel_families()),
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace sparsmith::test

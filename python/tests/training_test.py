@@ -242,7 +242,9 @@ def test_compile(tuned, device, backend):
     torch._dynamo.reset()
     compiled = torch.compile(sparse, fullgraph=True, backend=backend)
     xs, ys = batches(device)
-    torch.testing.assert_close(losses(compiled, xs, ys, adam(sparse)), losses(other, xs, ys, adam(other)))
+    # Compiled losses add up in another order.
+    tolerance = {"rtol": 1e-5, "atol": 1e-6}
+    torch.testing.assert_close(losses(compiled, xs, ys, adam(sparse)), losses(other, xs, ys, adam(other)), **tolerance)
     torch.testing.assert_close(sparse.values, other.values)
 
 
