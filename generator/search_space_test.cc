@@ -87,6 +87,7 @@ TEST(SearchSpaceTest, ATransposedWeightHasTheFamiliesOfItsOwnStructure) {
   // Two in four neighbouring columns are any number in four neighbouring rows.
   const std::set<std::string> two_four = families_of_transposed("2:4", 0.5);
   for (const char* name : {"two_four", "two_four_wgmma"}) EXPECT_THAT(two_four, Not(Contains(name)));
+  EXPECT_THAT(families_of_transposed("2:4-transposable", 0.5), Contains("two_four_wgmma"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -218,6 +219,48 @@ Status draw_two_four(const SynthesisSpec& spec, std::int64_t target, CsrMatrix& 
   return {};
 }
 
+// Two elements of every row and of every column of a 4 x 4 tile, bit 4 r + c for row r and column c: one of the 90
+// patterns, each with the same chance.
+unsigned draw_tile(RandomStream& random) {
+  for (;;) {
+    unsigned pattern = 0;
+    for (int row = 0; row < 4; ++row) {
+      const std::uint64_t first = random.below(4);
+      pattern |= (1U << first | 1U << (first + 1 + random.below(3)) % 4) << (4 * row);
+    }
+    bool legal = true;
+    for (int column = 0; column < 4; ++column) legal &= std::popcount(pattern & 0x1111U << column) == 2;
+    if (legal) return pattern;
+  }
+}
+
+// Each aligned 4 x 4 tile offers eight slots, two in every row and in every column.
+Status draw_transposable(const SynthesisSpec& spec, std::int64_t target, CsrMatrix& matrix) {
+  const std::int64_t slots = spec.rows * spec.cols / 2;
+  if (spec.rows % 4 != 0 || spec.cols % 4 != 0 || target > slots)
+    return invalid_argument(
+        fmt::format("2:4-transposable wants rows and columns that are multiples of 4, and a sparsity of 0.5 or more; "
+                    "{} x {} and {} were asked for",
+                    spec.rows, spec.cols, spec.sparsity));
+  SelectionSampler sampler(slots, target, substream(spec.seed, kElements));
+  RandomStream places(substream(spec.seed, kColumnWeights));
+  std::array<std::vector<std::uint32_t>, 4> band;
+  for (std::int64_t row = 0; row < spec.rows; row += 4) {
+    for (std::vector<std::uint32_t>& columns : band) columns.clear();
+    for (std::int64_t begin = 0; begin < spec.cols; begin += 4) {
+      const unsigned pattern = draw_tile(places);
+      for (std::size_t i = 0; i < 16; ++i)
+        if ((pattern >> i & 1U) != 0 && sampler.take_next())
+          band[i / 4].push_back(static_cast<std::uint32_t>(begin) + static_cast<std::uint32_t>(i % 4));
+    }
+    for (const std::vector<std::uint32_t>& columns : band) {
+      matrix.column_indices.insert(matrix.column_indices.end(), columns.begin(), columns.end());
+      matrix.row_offsets.push_back(matrix.nnz());
+    }
+  }
+  return {};
+}
+
 // Adds the elements of SynthesisPattern::scattered.
 void scatter_elements(const SynthesisSpec& spec, SparsityPattern& pattern) {
   const std::int64_t target =
@@ -254,6 +297,7 @@ std::optional<SynthesisPattern> plain_pattern(std::string_view text) {
   };
   if (text == "uniform") return SynthesisPattern{Kind::kUniform, 0};
   if (text == "2:4") return SynthesisPattern{Kind::kTwoFour, 0};
+  if (text == "2:4-transposable") return SynthesisPattern{Kind::kTransposable, 0};
   if (const auto sigma = with_parameter("lognormal:", 0, 3)) return SynthesisPattern{Kind::kLognormal, *sigma};
   if (const auto exponent = with_parameter("power:", 0, 8)) return SynthesisPattern{Kind::kPower, *exponent};
   if (!text.starts_with("block:")) return std::nullopt;
@@ -282,7 +326,8 @@ Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text) {
   if (pattern) return *pattern;
   return invalid_argument(
       fmt::format("unknown pattern '{}'; expected uniform, lognormal:S (S in [0, 3]), power:A (A in [0, 8]), "
-                  "block:B or block:RxC (1 to 256 rows and columns) or 2:4, and behind it +uniform:P (P in [0, 1]) "
+                  "block:B or block:RxC (1 to 256 rows and columns), 2:4 or 2:4-transposable, and behind it +uniform:P "
+                  "(P in [0, 1]) "
                   "for a share P of scattered elements",
                   text));
 }
@@ -323,6 +368,8 @@ Result<CsrMatrix> synthesize(const SynthesisSpec& spec) {
     draw_blocks(spec, matrix);
   else if (spec.pattern.kind == Kind::kTwoFour)
     SPARSMITH_RETURN_IF_ERROR(draw_two_four(spec, target, matrix));
+  else if (spec.pattern.kind == Kind::kTransposable)
+    SPARSMITH_RETURN_IF_ERROR(draw_transposable(spec, target, matrix));
   else
     draw_weighted(spec, target, matrix);
   scatter_elements(spec, matrix);

@@ -16,9 +16,10 @@ namespace sparsmith {
 //   power:A       row lengths fall as rank^-A, in drawn order; columns are uniform
 //   block:B       whole B x B blocks, at drawn places; block:RxC: of R rows and C columns
 //   2:4           at most two nonzeros in each aligned group of four columns; exactly two at sparsity 0.5
+//   2:4-transposable   the same in columns, too: of each aligned 4 x 4 tile at most two elements a row and a column
 // Behind each of them, "+uniform:P" adds a share P of all elements at drawn places: "block:32+uniform:0.001".
 struct SynthesisPattern {
-  enum class Kind { kUniform, kLognormal, kPower, kBlock, kTwoFour };
+  enum class Kind { kUniform, kLognormal, kPower, kBlock, kTwoFour, kTransposable };
   Kind kind = Kind::kUniform;
   double parameter = 0;      // S, A, B or R
   double block_columns = 0;  // B or C
@@ -44,7 +45,8 @@ Status parse_shape(std::string_view text, SynthesisSpec& spec);
 // Draws a weight. The number of nonzeros is exactly round((1 - sparsity) M K); for blocks the number of blocks is
 // exact. Scattered elements come on top; they may meet others. Values come from draw_values(). The same spec gives the
 // same weight on every machine.
-//   Errors: kInvalidArgument for a shape or sparsity out of range, or 2:4 below sparsity 0.5.
+//   Errors: kInvalidArgument for a shape or sparsity out of range, 2:4 below sparsity 0.5, or transposable 2:4 of other
+//   than multiples of 4.
 Result<CsrMatrix> synthesize(const SynthesisSpec& spec);
 
 // The elements of `matrix`, row-major, in its data type, for a safetensors file.

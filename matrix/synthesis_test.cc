@@ -81,6 +81,16 @@ TEST(SynthesisTest, PatternsAreAsDispersedAsTheySay) {
   EXPECT_EQ(drawn("block:8x8", 100, 90, 0.5).pattern_hash(), drawn("block:8", 100, 90, 0.5).pattern_hash());
   EXPECT_EQ(compute_statistics(drawn("2:4", 500, 1001, 0.5)).two_four_legal, 1.0);
   EXPECT_EQ(compute_statistics(drawn("2:4", 500, 1000, 0.5)).row_max, 500);
+  const CsrMatrix both = drawn("2:4-transposable", 500, 1000, 0.5);
+  EXPECT_EQ(both.nnz(), 250000);
+  for (const CsrMatrix& each : {both, transposed(both), transposed(drawn("2:4-transposable", 64, 48, 0.6))})
+    EXPECT_EQ(compute_statistics(each).two_four_legal, 1.0);
+  EXPECT_EQ(compute_statistics(both).row_max, 500);
+  for (const auto& [rows, cols, sparsity] : {std::tuple(6, 8, 0.5), {8, 6, 0.5}, {8, 8, 0.4}}) {
+    SynthesisSpec spec{.rows = rows, .cols = cols, .sparsity = sparsity};
+    spec.pattern = parse_synthesis_pattern("2:4-transposable").value();
+    EXPECT_THAT(synthesize(spec).status().message(), testing::HasSubstr("multiples of 4, and a sparsity of 0.5"));
+  }
 }
 
 TEST(SynthesisTest, ScatteredElementsComeOnTopOfAPattern) {

@@ -51,6 +51,10 @@ struct TunedWriter {
   LaunchPlan plan;
 };
 inline constexpr std::string_view kWriterOperand = "values";
+// The same for a plan that prunes a dense weight into two packings (generator/two_four_pruner.h).
+inline constexpr std::string_view kPrunedOperand = "weight";
+inline constexpr std::string_view kPrunedTiles = "two_four.tiles";
+inline constexpr std::string_view kPrunedTransposedTiles = "two_four_transposed.tiles";
 
 // A weight in one packed form.
 struct TunedPacking {

@@ -44,7 +44,7 @@ PYTHON = pathlib.Path(os.environ.get("DOCS_TEST_PYTHON", ROOT / ".deps/torch/bin
 WRITTEN = {"cpp", "c", "cmake"}
 RUN = {"sh", "python"}
 LANGUAGES = {*RUN, "json", "text", "mermaid", *WRITTEN}
-MOST_SECONDS = 120  # of a page; exit code 124
+MOST_SECONDS = 240  # of a page; exit code 124
 FENCE = re.compile(r"^( *)```(\S*)\s*$")
 MARK = re.compile(r"^\s*<!-- (file|needs|not run|compiles)(?:: (.+))? -->\s*$")
 COMPILERS = {"cpp": ["c++", "-x", "c++", "-std=c++20"], "c": ["cc", "-x", "c", "-std=c99"]}

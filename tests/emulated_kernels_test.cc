@@ -170,6 +170,7 @@ using Mistake = std::pair<const char*, const char*>;  // in a kernel's source: w
 // `caught(image_of, draw)`: whether a drawn kernel of those images fails.
 template <typename Caught>
 void expect_caught(std::span<const Mistake> mistakes, const Caught& caught) {
+  ASSERT_FALSE(caught(source_image, 0)) << "without a mistake";
   for (const auto& [from, to] : mistakes) {
     const ImageOf image_of = [&](const KernelSource& kernel) {
       KernelSource wrong = kernel;
@@ -367,6 +368,60 @@ TEST(EmulatedValueWriterTest, ServesThePackingsOfAllFamilies) {
     EXPECT_EQ(of_transposed.size(), kinds) << name;
     fmt::print("{}: {} packings\n", name, packings.size());
   }
+}
+
+TEST(EmulatedPrunerTest, PacksWhatTheHostKeeps) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  Random random(seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  for (int round = 0; round < 16; ++round) {
+    const Status status = run_pruner_case(draw_pruner_case(random), random, **executor, source_image);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+TEST(EmulatedPrunerTest, MistakesAreCaught) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  static constexpr Mistake kMistakes[] = {
+      {"block_barrier();  // the next", "// the next"},
+      {"wait_for_previous();\n    block_barrier();", "wait_for_previous();"},
+      {"turn = 1 - turn", "turn = 0"},
+      {"row < rows && column < cols", "row < rows"},
+      {"row < rows && column < cols", "column < cols"},
+      {"if (!there[t]) SPARSMITH_UNROLL", "if (false) SPARSMITH_UNROLL"},
+      {": two_four::kNothing * 0x10001U", ": 0U"},
+      {"4 * line + i : 4 * i + line - 4", "4 * i + line % 4 : 4 * line % 16 + i"},
+      {"left ? of_rows[1] : of_rows[0]", "left ? of_rows[0] : of_rows[1]"},
+      {"other | of_rows[1] << 4", "other << 4 | of_rows[1]"},
+      {"of_columns[0] | of_columns[1] << 4", "of_columns[1] | of_columns[0] << 4"},
+      {"(left ? 0 : 2)", "(left ? 2 : 0)"},
+      {"down / 4 + 2 * t", "down / 4 + t"},
+      {"4 * down + 32 * t);\n", "4 * down);\n"},
+      {"kNextValues = 64", "kNextValues = 32"},
+      {"kNextWord = 16", "kNextWord = 4"},
+      {"0x5410U : 0x7632U", "0x7632U : 0x5410U"},
+      {"0x6420U", "0x2064U"},
+      {"(static_cast<u32>(most))", "(0x3F800000U)"},
+      {"bits_of_float(element(line, i)) & 0x7FFFFFFFU", "bits_of_float(element(line, i))"},
+      {"larger(upper + lower, best + 64)", "larger(upper, best + 64)"},
+      {"pairs[0][pair] + pairs[1][pair] + pairs[2]", "pairs[0][pair] + pairs[2]"},
+      {"pairs[1][5 - pair], upper", "pairs[1][pair], upper"},
+      {"group < 4", "group < 3"},
+      {"set < 3", "set < 2"},
+      {"pairs[3][5 - of.q], pairs", "pairs[3][of.q], pairs"},
+      {"k == 0 ? 2 : 3", "k == 1 ? 2 : 3"},
+      {"block_column) * down + block_row", "block_row) * down + block_column"},
+      {"at += grid_size_x()", "at += count"},
+      {"i < two_four::kStripBytes / 16", "i < two_four::kStripBytes / 16 - 1"}};
+  expect_caught(kMistakes, [&](const ImageOf& image_of, std::uint64_t draw) {
+    Random random(seed + draw);
+    return !run_pruner_case(draw_pruner_case(random), random, **executor, image_of).ok();
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EmulatedKernelsTest, testing::ValuesIn(kernel_families()),

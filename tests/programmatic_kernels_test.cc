@@ -61,7 +61,7 @@ class ProgrammaticKernelsTest : public testing::TestWithParam<std::string> {};
 TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
   const Family& tested = *family(GetParam());
   const auto executor = emulator();
-  constexpr int kKernelsOfAKind = 12;
+  constexpr int kKernelsOfAKind = 5;
   std::map<std::string, std::set<std::string>> seen;  // kernels by kind: "rows", "finish", "relayout"
   for (KernelCase& each : draw_cases(tested, 7, 40, 2)) {
     each.programmatic = true;
@@ -80,7 +80,7 @@ TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
     }
   }
   for (const auto& [kind, kernels] : seen) fmt::print("{} {} kernels\n", kernels.size(), kind);
-  EXPECT_GE(seen[tested.name].size(), 10U);
+  EXPECT_GE(seen[tested.name].size(), 4U);
   const bool splits = tested.name == "rows" || tested.name == "panel";
   if (splits || tested.name == "gather") {
     EXPECT_GE(seen["relayout"].size(), 1U);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "generator/families/dense/dense_family.h"
+#include "generator/two_four_pruner.h"
 #include "tests/support/dense_cases.h"
 #include "tests/support/kernel_cases.h"
 #include "tuner/compile/kernel_compiler.h"
@@ -22,9 +23,9 @@ using testing::Not;
 constexpr const char* kWait = "griddepcontrol.wait";
 constexpr const char* kLaunch = "griddepcontrol.launch_dependents";
 
-// Some kernels of every kind.
+// A kernel of every kind.
 std::map<std::string, KernelSource> some_kernels() {
-  constexpr int kKernelsOfAKind = 2;
+  constexpr int kKernelsOfAKind = 1;
   std::map<std::string, KernelSource> sources;
   std::map<std::string, int> kinds;
   const auto add = [&](const KernelSource& kernel) {
@@ -58,6 +59,9 @@ std::map<std::string, KernelSource> some_kernels() {
     EXPECT_TRUE(reference.ok()) << reference.status().to_string();
     if (reference.ok()) add(*reference);
   }
+  const auto pruner = two_four_pruner(8, 8, DataType::kFloat16, DataType::kFloat32);
+  EXPECT_TRUE(pruner.ok()) << pruner.status().to_string();
+  if (pruner.ok()) add(pruner->kernels.at(0));
   const auto comparison = output_comparison_kernel(DataType::kFloat32);
   EXPECT_TRUE(comparison.ok()) << comparison.status().to_string();
   if (comparison.ok()) add(*comparison);
@@ -88,7 +92,8 @@ std::map<std::string, KernelSource> some_kernels() {
                            "finish_parts",
                            "finish_values",
                            "dense_epilogue",
-                           "dense_gather"})
+                           "dense_gather",
+                           "prune_two_four"})
     EXPECT_GE(kinds[kind], 1) << kind;
   return sources;
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import itertools
+import math
 import random
 from collections.abc import Callable, Iterator
 
@@ -122,6 +124,42 @@ def test_magnitude_is_the_reference(
     assert [layer.weight.dtype for layer in layers] == [dtype] * 3
     assert [layer.weight.requires_grad for layer in layers] == [True, True, False]
     assert [model[0].bias.tolist(), model[1].bias.tolist()] == biases
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_transposable_two_four_keeps_the_greatest_sum(dtype: torch.dtype, rng: random.Random, chunks: None) -> None:
+    model = nn.Sequential(nn.Linear(8, 12), Conv1D(4, 12)).to(dtype)
+    fill(model, rng)
+    weights = [seen(layer).clone() for layer in model]
+
+    report = prune.magnitude_(model, 0.5, pattern="2:4-transposable")
+
+    pairs = list(itertools.combinations(range(4), 2))
+    for layer, weight, line in zip(model, weights, report, strict=True):
+        kept = seen(layer)
+        assert torch.equal(kept[kept != 0], weight[kept != 0])
+        assert line.zeros == int((kept == 0).sum())
+        for r, c in itertools.product(range(0, weight.shape[0], 4), range(0, weight.shape[1], 4)):
+            tile, pruned = weight[r : r + 4, c : c + 4], kept[r : r + 4, c : c + 4]
+            assert int((pruned != 0).sum(0).max()) <= 2 >= int((pruned != 0).sum(1).max())
+            best = max(
+                sum(abs(float(tile[i, j])) for i, pair in enumerate(rows) for j in pair)
+                for rows in itertools.product(pairs, repeat=4)
+                if all(sum(j in pair for pair in rows) == 2 for j in range(4))
+            )
+            assert float(pruned.double().abs().sum()) == pytest.approx(best)
+
+
+def test_transposable_two_four_takes_norms_and_strange_weights() -> None:
+    layer = nn.Linear(4, 4, bias=False)
+    nn.init.ones_(layer.weight)
+    prune.wanda_(layer, 0.5, [torch.tensor([1.0, 2.0, 2.0, 1.0])], pattern="2:4-transposable")
+    assert [int(count) for count in (layer.weight != 0).sum(0)] == [2] * 4
+    nn.init.ones_(layer.weight)
+    with torch.no_grad():
+        layer.weight[1, 2], layer.weight[3, 3] = math.nan, math.inf
+    assert prune.magnitude_(layer, 0.5, pattern="2:4-transposable")[0].zeros == 8
+    assert layer.weight[1, 2].isnan() and layer.weight[3, 3].isinf()
 
 
 class TwoInputs(nn.Module):
@@ -341,6 +379,9 @@ def test_refuses_shapes() -> None:
     # N:M runs along the input features, also where they are stored first.
     refused("groups of 4 input", lambda model: prune.magnitude_(model, 0.5, pattern="2:4"), Model(Conv1D(8, 6)))
     assert prune.magnitude_(Conv1D(6, 8), 0.5, pattern="2:4")[0].shape == (6, 8)
+    for rows, columns in ((6, 8), (8, 6)):
+        refused("4 x 4 tiles", lambda model: prune.magnitude_(model, 0.5, pattern="2:4-transposable"),
+                Model(nn.Linear(columns, rows)))
 
 
 def test_refuses_models_without_layers() -> None:

@@ -6,7 +6,11 @@
 
 #include "formats/packed_format.h"
 #include "formats/places.h"
+#include "formats/two_four.h"
+#include "formats/two_four_pruning.h"
+#include "generator/two_four_pruner.h"
 #include "generator/value_writer.h"
+#include "runtime/tuned_file.h"
 #include "tests/support/drawn_packings.h"
 #include "tuner/verify/device_packing.h"
 #include "tuner/verify/element_buffer.h"
@@ -77,6 +81,69 @@ Status run_value_writer_case(ValueWriterCase test_case, Random& random, Executor
   }
   SPARSMITH_RETURN_IF_ERROR(executor.free(address));
   return found.empty() ? Status() : internal_error(packing + ": " + found);
+}
+
+PrunerCase draw_pruner_case(Random& random) {
+  PrunerCase drawn;
+  drawn.rows = 4 * draw_between(random, 1, 50);
+  drawn.cols = 4 * draw_between(random, 1, 50);
+  drawn.type = random() % 2 == 0 ? DataType::kFloat16 : DataType::kBFloat16;
+  drawn.source = random() % 2 == 0 ? drawn.type : DataType::kFloat32;
+  drawn.small_grid = random() % 2 == 0;
+  return drawn;
+}
+
+Status run_pruner_case(const PrunerCase& test_case, Random& random, Executor& executor, const ImageOf& image_of,
+                       const RunPlan& run) {
+  const auto& [rows, cols, type, source, updates, small_grid] = test_case;
+  SPARSMITH_ASSIGN_OR_RETURN(ValueWriter pruner, two_four_pruner(rows, cols, type, source));
+  if (small_grid) pruner.plan.steps[0].grid[0] = 1;
+  for (const KernelSource& kernel : pruner.kernels) {
+    SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
+    SPARSMITH_RETURN_IF_ERROR(executor.load(image));
+  }
+  std::vector<float> weight(static_cast<std::size_t>(rows * cols));
+  ElementBuffer elements(source, std::ssize(weight));
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAddress address, executor.allocate(elements.bytes().size()));
+  std::vector<DevicePacking> devices;
+  std::string found;
+  for (int update = 0; update < updates && found.empty(); ++update) {
+    const std::uint64_t kinds = random() % 3 == 0 ? 3 : 4096;  // few: most tiles have several best patterns
+    for (std::size_t i = 0; i < weight.size(); ++i) {
+      weight[i] = rounded((static_cast<float>(random() % kinds) - static_cast<float>(kinds / 2)) / 512, source);
+      if (random() % 64 == 0) weight[i] *= 1e-4F;
+      elements.set(static_cast<std::int64_t>(i), weight[i]);
+      weight[i] = elements.get(static_cast<std::int64_t>(i)) + 0.0F;  // no -0
+    }
+    SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix pruned, prune_two_four(weight, rows, cols));
+    for (float& value : pruned.values) value = rounded(value, type);
+    const CsrMatrix both[] = {pruned, transposed(pruned)};
+    std::vector<PackedWeight> wanted;
+    for (const CsrMatrix& one : both) {
+      SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, pack(kTwoFourPacking, one, type));
+      wanted.push_back(std::move(packed));
+    }
+    for (std::size_t i = devices.size(); i < 2; ++i) {
+      SPARSMITH_ASSIGN_OR_RETURN(DevicePacking device, DevicePacking::upload(executor, wanted[i]));
+      devices.push_back(std::move(device));
+    }
+    LaunchBindings bindings;
+    bindings.packed = {{std::string(kPrunedTiles), devices[0].bindings()[0].address},
+                       {std::string(kPrunedTransposedTiles), devices[1].bindings()[0].address}};
+    bindings.operands.set(kPrunedOperand, address);
+    for (const LaunchBindings::Packed& array : bindings.packed)
+      SPARSMITH_RETURN_IF_ERROR(executor.fill(array.address, std::byte{0x5A}, wanted[0].arrays[0].bytes.size()));
+    SPARSMITH_RETURN_IF_ERROR(executor.write(address, elements.bytes()));
+    SPARSMITH_RETURN_IF_ERROR(run ? run(pruner.plan, bindings) : executor.run(pruner.plan, bindings));
+    for (std::size_t i = 0; i < 2 && found.empty(); ++i) {
+      SPARSMITH_ASSIGN_OR_RETURN(found, difference(executor, devices[i], wanted[i]));
+      if (!found.empty())
+        found = fmt::format("{} x {}, {} to {}, {}: {} after update {}", rows, cols, short_name(source),
+                            short_name(type), i == 0 ? "the weight" : "its transpose", found, update);
+    }
+  }
+  SPARSMITH_RETURN_IF_ERROR(executor.free(address));
+  return found.empty() ? Status() : internal_error(found);
 }
 
 }  // namespace sparsmith::test

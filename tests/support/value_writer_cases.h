@@ -29,4 +29,21 @@ ValueWriterCase draw_value_writer_case(Random& random, std::string_view format);
 Status run_value_writer_case(ValueWriterCase test_case, Random& random, Executor& executor, const ImageOf& image_of,
                              const RunPlan& run = nullptr);
 
+// A dense weight that is pruned 2:4 into its packing and that of its transpose.
+struct PrunerCase {
+  std::int64_t rows = 4;
+  std::int64_t cols = 4;
+  DataType type = DataType::kFloat16;
+  DataType source = DataType::kFloat16;  // of the dense weight
+  int updates = 2;
+  bool small_grid = false;
+};
+
+PrunerCase draw_pruner_case(Random& random);
+
+// Prunes drawn weights, with ties and zeros: each time the arrays must be those of packing what
+// prune_two_four() keeps. As run_value_writer_case().
+Status run_pruner_case(const PrunerCase& test_case, Random& random, Executor& executor, const ImageOf& image_of,
+                       const RunPlan& run = nullptr);
+
 }  // namespace sparsmith::test

@@ -62,7 +62,8 @@ void add_break_even_options(CLI::App& command, BreakEvenSettings& settings) {
                      "MxK, in place of a file: find for each N the sparsity from which on sparse kernels beat dense, "
                      "on drawn weights of this shape");
   add_shown(command, "--pattern", settings.pattern,
-            "With --break-even: distribution of the zeros: uniform, lognormal:S, power:A, block:B, block:RxC or 2:4; "
+            "With --break-even: distribution of the zeros: uniform, lognormal:S, power:A, block:B, block:RxC, 2:4 or "
+            "2:4-transposable; "
             "+uniform:P behind it scatters a share P of elements");
   add_shown(command, "--from", settings.range.low, "With --break-even: lowest sparsity");
   add_shown(command, "--to", settings.range.high, "With --break-even: highest sparsity");

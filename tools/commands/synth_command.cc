@@ -142,7 +142,8 @@ void add_synth_command(CLI::App& app, Action& action) {
   command->add_option("--shape", options->shape, "Rows x columns, such as 8192x8192");
   add_shown(*command, "--sparsity", options->sparsity, "Share of zeros, from 0 to 1");
   add_shown(*command, "--pattern", options->pattern,
-            "Distribution of the zeros: uniform, lognormal:S, power:A, block:B, block:RxC or 2:4; +uniform:P behind it "
+            "Distribution of the zeros: uniform, lognormal:S, power:A, block:B, block:RxC, 2:4 or 2:4-transposable; "
+            "+uniform:P behind it "
             "scatters a share P of elements");
   add_shown(*command, "--seed", options->seed, "Seed; equal seeds give equal weights on every machine");
   add_shown(*command, "--dtype", options->data_type, "fp32, fp16 or bf16");
