@@ -3,7 +3,7 @@
 
 JOBS ?= $(shell nproc)
 # The longest that the tests themselves may take, as for timeout(1).
-TEST_BUDGET ?= 40m
+TEST_BUDGET ?= 50m
 
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)

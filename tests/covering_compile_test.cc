@@ -58,13 +58,13 @@ std::vector<const KernelCase*> covering(const std::vector<KernelCase>& drawn, st
   return chosen;
 }
 
-// Kernels of a family that together hold every value of every parameter, or four of them, and a step that launches
+// Kernels of a family that together hold every value of every parameter, or two of them, and a step that launches
 // each.
 void add_covering(const Family& tested, bool all, std::map<std::string, KernelSource>& sources,
                   std::map<std::string, PlanStep>& steps) {
   const std::vector<KernelCase> drawn = draw_cases(tested, kSeed, 90, 2);
   std::map<std::string, std::set<std::int64_t>> seen;
-  for (const KernelCase* each : covering(drawn, 4, all ? drawn.size() : 4)) {
+  for (const KernelCase* each : all ? covering(drawn, 4, drawn.size()) : covering(drawn, 2, 2)) {
     for (const auto& [parameter, value] : each->config.values) seen[parameter].insert(value);
     PackedWeight packed;
     const auto candidate = generate_case(*each, packed);

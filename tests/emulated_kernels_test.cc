@@ -78,7 +78,7 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   const std::string name = GetParam();
   const Family& tested = *family(name);
   const int drawn = kernels_of(tested);
-  const int weights = kWide.contains(name) ? 5 : 10;
+  const int weights = kWide.contains(name) ? 4 : 8;
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
   auto executor = emulator_of(seed);
