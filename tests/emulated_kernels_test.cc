@@ -394,6 +394,7 @@ TEST(EmulatedPrunerTest, MistakesAreCaught) {
       {"row < rows && column < cols", "row < rows"},
       {"row < rows && column < cols", "column < cols"},
       {"if (!there[t]) SPARSMITH_UNROLL", "if (false) SPARSMITH_UNROLL"},
+      {"without_negative_zeros(stored(line, i))", "stored(line, i)"},
       {": two_four::kNothing * 0x10001U", ": 0U"},
       {"4 * line + i : 4 * i + line - 4", "4 * i + line % 4 : 4 * line % 16 + i"},
       {"left ? of_rows[1] : of_rows[0]", "left ? of_rows[0] : of_rows[1]"},

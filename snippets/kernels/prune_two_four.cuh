@@ -4,8 +4,7 @@
 //
 // A block takes 64 x 64 elements, which are one strip of each packing. Each thread prunes two tiles, 32 rows apart:
 // they share the bytes of metadata of the transpose; those of the weight are shared with the lane of the tile 32
-// columns apart. Shared memory collects the two strips, which leave it as whole lines. A kept -0 stays: readers of the
-// packing take it for nothing.
+// columns apart. Shared memory collects the two strips, which leave it as whole lines.
 #pragma once
 
 #include "formats/two_four_layout.h"
@@ -138,7 +137,7 @@ struct PruneTwoFourKernel {
       SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) tile.magnitudes[row][i] =
           float_from_bits(bits_of_float(element(line, i)) & 0x7FFFFFFFU);
       SPARSMITH_UNROLL for (int i = 0; i < 2; ++i) tile.words[row][i] =
-          there ? stored(line, i) : two_four::kNothing * 0x10001U;
+          there ? without_negative_zeros(stored(line, i)) : two_four::kNothing * 0x10001U;
     }
     return tile;
   }
@@ -152,6 +151,11 @@ struct PruneTwoFourKernel {
   static SPARSMITH_DEVICE u32 stored(const Vector<u32, 4>& line, int i) {
     return from_float<Stored>(element(line, 2 * i)).bits |
            static_cast<u32>(from_float<Stored>(element(line, 2 * i + 1)).bits) << 16;
+  }
+
+  // In the packing -0 says that there is no value.
+  static SPARSMITH_DEVICE u32 without_negative_zeros(u32 word) {
+    return word & (((word & 0x7FFF7FFFU) + 0x7FFF7FFFU) | 0x7FFF7FFFU);
   }
 
   // Integers of the magnitudes, above the bits of codes: relative to the greatest of them, so that the sum of a pattern

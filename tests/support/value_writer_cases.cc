@@ -112,8 +112,9 @@ Status run_pruner_case(const PrunerCase& test_case, Random& random, Executor& ex
     for (std::size_t i = 0; i < weight.size(); ++i) {
       weight[i] = rounded(static_cast<float>(draw_between(random, -most, most)) / 512, source);
       if (random() % 64 == 0) weight[i] *= 1e-4F;
+      if (weight[i] == 0 && random() % 2 == 0) weight[i] = -0.0F;
       elements.set(static_cast<std::int64_t>(i), weight[i]);
-      weight[i] = elements.get(static_cast<std::int64_t>(i)) + 0.0F;  // no -0
+      weight[i] = elements.get(static_cast<std::int64_t>(i));
     }
     SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix pruned, prune_two_four(weight, rows, cols));
     for (float& value : pruned.values) value = rounded(value, type);

@@ -41,7 +41,7 @@ struct PrunerCase {
 
 PrunerCase draw_pruner_case(Random& random);
 
-// Prunes drawn weights, with ties and zeros: each time the arrays must be those of packing what
+// Prunes drawn weights, with ties and zeros of both signs: each time the arrays must be those of packing what
 // prune_two_four() keeps. As run_value_writer_case().
 Status run_pruner_case(const PrunerCase& test_case, Random& random, Executor& executor, const ImageOf& image_of,
                        const RunPlan& run = nullptr);
