@@ -6,6 +6,7 @@ graph; the three models take turns. Prints one JSON object a sparsity.
 
 --layer: of one layer of INNER outputs, forward and backward with the gradient of x, in bf16 without optimizer: dense and
 sparse; and the time that the host takes to enqueue them.
+--layer --semi-sparse: the same with a weight that each forward prunes 2:4.
 """
 
 import argparse
@@ -98,19 +99,36 @@ class LayerStep:
 
 def time_layer(options, sparsity):
     torch.manual_seed(0)
-    dense = nn.Linear(options.hidden, options.inner, bias=False)
-    sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)
-    dense = dense.to("cuda", torch.bfloat16)
-    sparse = sparsmith.SparseLinear.from_linear(dense, tokens=(options.tokens,), training=True)
-    x = torch.randn(options.tokens, options.hidden, device="cuda", dtype=torch.bfloat16)
-    grad = torch.randn(options.tokens, options.inner, device="cuda", dtype=torch.bfloat16)
-    steps = {"dense": LayerStep(dense, x, grad), "sparse": LayerStep(sparse, x, grad)}
-    rounds = [{name: step.ms() for name, step in steps.items()} for _ in range(9)]
-    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "sparsity": sparsity,
-                      "block": options.block, "tokens": options.tokens, "shape": [options.inner, options.hidden],
-                      "us": {name: round(1e3 * statistics.median(each[name] for each in rounds), 1) for name in steps},
-                      "host_us": {name: step.host_us() for name, step in steps.items()},
-                      "tuned_us": sparse.tuned.step_us(options.tokens), "choices": sparse.tuned.choices_text()}), flush=True)
+    dtype = getattr(torch, options.dtype)
+    dense = nn.Linear(options.hidden, options.inner, bias=False, device="cuda")
+    begin = time.time()
+    if options.semi_sparse:
+        dense = dense.to(dtype)
+        sparse = sparsmith.SemiSparseLinear.from_linear(copy.deepcopy(dense), tokens=tuple(options.tokens), search=options.search)
+    else:
+        sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)
+        dense = dense.to(dtype)
+        sparse = sparsmith.SparseLinear.from_linear(dense, tokens=tuple(options.tokens), training=True, search=options.search)
+    seconds = time.time() - begin
+    for tokens in options.tokens:
+        x = torch.randn(tokens, options.hidden, device="cuda", dtype=dtype)
+        grad = torch.randn(tokens, options.inner, device="cuda", dtype=dtype)
+        steps = {"dense": LayerStep(dense, x, grad), "sparse": LayerStep(sparse, x, grad)}
+        rounds = [{name: step.ms() for name, step in steps.items()} for _ in range(9)]
+        us = {name: round(1e3 * statistics.median(each[name] for each in rounds), 1) for name in steps}
+        print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "sparsity": sparsity,
+                          "block": options.block, "dtype": options.dtype, "tokens": tokens,
+                          "shape": [options.inner, options.hidden], "tune_s": round(seconds, 1), "us": us,
+                          "times": round(us["dense"] / us["sparse"], 2),
+                          "host_us": {name: step.host_us() for name, step in steps.items()},
+                          "tuned_us": sparse.tuned.step_us(tokens), "choices": sparse.tuned.choices_text(),
+                          "layer": str(sparse)}), flush=True)
+        if options.profile:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                for step in steps.values():
+                    step.ms()
+            print(profile.key_averages().table(sort_by="self_cuda_time_total", max_name_column_width=90), flush=True)
+        del steps
 
 
 def main():
@@ -118,10 +136,16 @@ def main():
     parser.add_argument("--sparsity", type=float, nargs="+", default=[0.9])
     parser.add_argument("--hidden", type=int, default=4096)
     parser.add_argument("--inner", type=int, default=14336)
-    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[4096], help="of a batch; several only with --layer")
     parser.add_argument("--block", type=int, help="prune in square blocks of this side")
+    parser.add_argument("--search", action="store_true", help="time candidates; else the cost model chooses")
     parser.add_argument("--layer", action="store_true", help="time one layer without optimizer")
+    parser.add_argument("--semi-sparse", action="store_true", help="with --layer: a weight that each forward prunes 2:4")
+    parser.add_argument("--dtype", default="bfloat16", help="of the layer")
+    parser.add_argument("--profile", action="store_true", help="print the time of each kernel of the layer")
     options = parser.parse_args()
+    if len(options.tokens) > 1 and not options.layer:
+        parser.error("one number of tokens without --layer")
     for sparsity in options.sparsity:
         if options.layer:
             time_layer(options, sparsity)
@@ -132,16 +156,17 @@ def main():
         masked, sparse = copy.deepcopy(dense), copy.deepcopy(dense)
         masks = [(layer.weight, layer.weight != 0) for layer in (masked[0], masked[2])]
         begin = time.time()
-        report = sparsmith.optimize(sparse, training=True, tokens=(options.tokens,), dtype=torch.bfloat16, progress=False)
+        report = sparsmith.optimize(sparse, training=True, tokens=options.tokens, dtype=torch.bfloat16, search=options.search,
+                                    progress=False)
         seconds = time.time() - begin
-        x = torch.randn(options.tokens, options.hidden, device="cuda")
-        y = torch.randn(options.tokens, options.hidden, device="cuda")
+        x = torch.randn(*options.tokens, options.hidden, device="cuda")
+        y = torch.randn(*options.tokens, options.hidden, device="cuda")
         steps = {"dense": Step(dense, x, y), "masked": Step(masked, x, y, masks), "sparse": Step(sparse, x, y)}
         rounds = [{name: step.ms() for name, step in steps.items()} for _ in range(7)]
         print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "sparsity": sparsity,
-                          "block": options.block, "tokens": options.tokens, "optimize_s": round(seconds, 1),
+                          "block": options.block, "tokens": options.tokens[0], "optimize_s": round(seconds, 1),
                           "ms": {name: round(statistics.median(each[name] for each in rounds), 3) for name in steps},
-                          "patched": len(report.patched), "expected_us": report.step_us(options.tokens),
+                          "patched": len(report.patched), "expected_us": report.step_us(options.tokens[0]),
                           "choices": [layer.choices_text() for layer in report.layers],
                           "masked_bytes": report.dense_bytes, "sparse_bytes": report.bytes,
                           "gradients_and_moments_bytes": {name: step.state_bytes for name, step in steps.items()},

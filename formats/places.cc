@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "base/half.h"
 #include "formats/coding.h"
 #include "formats/hybrid.h"
@@ -24,6 +25,9 @@ constexpr std::size_t kMostOffsets = 1 << 16;  // few enough to stay in a cache
 // Elements for each nonzero, at most, of arrays that are written as a whole: then the index of each element takes no
 // more bytes than places and 16-bit values that are kept.
 constexpr std::int64_t kMostPadding = 2;
+constexpr std::int64_t kMaskElements = 64;
+constexpr std::int64_t kMaskWords = 3;
+constexpr std::string_view kDense = "dense";
 constexpr std::int64_t kMostElements = (std::int64_t{1} << 32) - 1;
 
 // A number of a nonzero is packed digit by digit, as values whose bits are 1 + digit: finite, and no zero in any type.
@@ -88,6 +92,24 @@ Status check_structure(const PackedWeight& one, const PackedWeight& other, const
   return {};
 }
 
+std::size_t words_of(const PlaceArrays& arrays) { return arrays.runs.size() + arrays.offsets.size(); }
+
+// Of ascending nonzeros.
+PlaceArrays masks_of(const std::vector<std::uint32_t>& sources) {
+  PlaceArrays masks{PlaceArrays::Kind::kMasks, kMostRunBits, {}, {}, {}};
+  std::uint32_t next = 0;
+  for (std::size_t first = 0; first < sources.size(); first += kMaskElements) {
+    std::uint64_t mask = 0;
+    const std::size_t count = std::min<std::size_t>(kMaskElements, sources.size() - first);
+    for (std::size_t i = 0; i < count; ++i)
+      if (sources[first + i] != PlaceArrays::kNoNonzero) mask |= std::uint64_t{1} << i;
+    masks.runs.insert(masks.runs.end(),
+                      {next, static_cast<std::uint32_t>(mask), static_cast<std::uint32_t>(mask >> 32)});
+    next += std::popcount(mask);
+  }
+  return masks;
+}
+
 }  // namespace
 
 std::vector<ValueArray> value_arrays(const PackedWeight& packed) {
@@ -107,6 +129,7 @@ std::string place_count_fact(std::string_view value_array) { return fmt::format(
 bool writes_all(std::string_view packing, std::int64_t elements, std::int64_t nonzeros) {
   if (nonzeros >= std::int64_t{PlaceArrays::kNoNonzero} || elements > kMostElements) return false;
   if (elements == nonzeros) return true;
+  if (packing == kDense) return elements * kMaskWords <= nonzeros * kMaskElements;
   const auto values_alone = [](std::string_view name) {
     const Result<const PackedFormat*> format = packed_format(name);
     return format.ok() && (*format)->values_alone;
@@ -117,9 +140,10 @@ bool writes_all(std::string_view packing, std::int64_t elements, std::int64_t no
 }
 
 PlaceArrays place_arrays(std::string_view packing, const Places& places, std::int64_t elements) {
+  using Kind = PlaceArrays::Kind;
   PlaceArrays best;
-  best.sources = writes_all(packing, elements, std::ssize(places.first));
-  if (best.sources) {
+  if (writes_all(packing, elements, std::ssize(places.first))) {
+    best.kind = Kind::kSources;
     best.runs.assign(elements, PlaceArrays::kNoNonzero);
     for (std::size_t i = 0; i < places.first.size(); ++i) best.runs[places.first[i]] = static_cast<std::uint32_t>(i);
     for (const PlaceCopy& copy : places.copies) best.runs[copy.place] = copy.nonzero;
@@ -129,17 +153,17 @@ PlaceArrays place_arrays(std::string_view packing, const Places& places, std::in
   }
   if (best.runs.empty()) return best;
   const std::vector<std::uint32_t> indices = best.runs;
-  const auto size = [](const PlaceArrays& of) { return of.runs.size() + of.offsets.size(); };
-  for (int bits = kMostRunBits; bits > 0; --bits) {
+  const bool sources = best.kind == Kind::kSources;
+  for (int bits = kMostRunBits; 1 << bits >= PlaceArrays::kGroup; --bits) {
     const std::size_t length = std::size_t{1} << bits;
     if (indices.size() % length != 0) continue;
-    PlaceArrays found{best.sources, bits, {}, {}, best.copies};
+    PlaceArrays found{best.kind, bits, {}, {}, best.copies};
     std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;  // where their offsets begin
     std::vector<std::uint32_t> offsets(length);
     std::size_t first = 0;
-    for (; first < indices.size() && size(found) < size(best); first += length) {
+    for (; first < indices.size() && words_of(found) < words_of(best); first += length) {
       const auto run = std::span(indices).subspan(first, length);
-      const auto is_none = [&](std::uint32_t index) { return best.sources && index == PlaceArrays::kNoNonzero; };
+      const auto is_none = [&](std::uint32_t index) { return sources && index == PlaceArrays::kNoNonzero; };
       const auto base = std::ranges::find_if_not(run, is_none);
       for (std::size_t i = 0; i < length; ++i) offsets[i] = is_none(run[i]) ? run[i] : run[i] - *base;
       const auto [kind, is_new] = kinds.emplace(offsets, static_cast<std::uint32_t>(found.offsets.size()));
@@ -148,30 +172,44 @@ PlaceArrays place_arrays(std::string_view packing, const Places& places, std::in
       found.runs.push_back(base == run.end() ? 0 : *base);
       found.runs.push_back(kind->second);
     }
-    if (first == indices.size() && size(found) < size(best)) best = std::move(found);
+    if (first == indices.size() && words_of(found) < words_of(best)) best = std::move(found);
   }
-  return best;
+  if (!sources || !places.copies.empty() || !std::ranges::is_sorted(places.first)) return best;
+  PlaceArrays masks = masks_of(indices);
+  return words_of(masks) < words_of(best) ? std::move(masks) : best;
 }
 
 Result<std::vector<std::uint32_t>> indices_of(const PlaceArrays& arrays, std::int64_t count, std::int64_t nonzeros) {
-  const auto& [sources, bits, runs, run_offsets, copies] = arrays;
+  using Kind = PlaceArrays::Kind;
+  const auto& [kind, bits, runs, run_offsets, copies] = arrays;
+  const bool masks = kind == Kind::kMasks;
   const auto length = static_cast<std::size_t>(std::int64_t{1} << std::clamp(bits, 0, kMostRunBits));
-  const std::size_t each = bits == 0 ? 1 : 2;
+  const std::size_t each = masks ? kMaskWords : bits == 0 ? 1 : 2;
   const auto all = static_cast<std::size_t>(count);
   const auto most = static_cast<std::uint64_t>(nonzeros);
-  if (all % length != 0 || runs.size() != all / length * each)
+  if ((bits != 0 && length < PlaceArrays::kGroup) || (masks && length != kMaskElements) ||
+      (!masks && all % length != 0) || runs.size() != ceil_div(all, length) * each)
     return invalid_input(fmt::format("{} places are not in runs of {}", count, length));
   std::vector<std::uint32_t> indices;
   indices.reserve(all);
   for (std::size_t run = 0; run < runs.size(); run += each) {
-    const std::size_t begin = each == 1 ? 0 : runs[run + 1];
-    if (each == 2 && (begin > run_offsets.size() || run_offsets.size() - begin < length))
+    const std::size_t begin = each == 2 ? runs[run + 1] : 0;
+    if (each == 2 && (begin % length != 0 || begin > run_offsets.size() || run_offsets.size() - begin < length))
       return invalid_input(fmt::format("a run of places begins at offset {} of {}", begin, run_offsets.size()));
+    const std::uint64_t mask = masks ? runs[run + 1] | std::uint64_t{runs[run + 2]} << 32 : 0;
     for (std::size_t i = 0; i < length; ++i) {
-      const std::uint32_t offset = each == 1 ? 0 : run_offsets[begin + i];
-      const bool is_none = sources && (each == 1 ? runs[run] : offset) == PlaceArrays::kNoNonzero;
+      const std::uint32_t offset = masks       ? std::popcount(mask & ((std::uint64_t{1} << i) - 1))
+                                   : each == 1 ? 0
+                                               : run_offsets[begin + i];
+      const bool is_none = masks
+                               ? (mask >> i & 1) == 0
+                               : kind == Kind::kSources && (each == 1 ? runs[run] : offset) == PlaceArrays::kNoNonzero;
+      if (masks && indices.size() == all) {
+        if (mask >> i != 0) return invalid_input(fmt::format("a mask has places beyond {}", count));
+        break;
+      }
       indices.push_back(is_none ? PlaceArrays::kNoNonzero : runs[run] + offset);
-      if (sources && !is_none && indices.back() >= most)
+      if (kind != Kind::kPlaces && !is_none && indices.back() >= most)
         return invalid_input(fmt::format("a place has nonzero {} of {}", indices.back(), nonzeros));
     }
   }
@@ -190,9 +228,9 @@ void add_places(const Places& places, PackedWeight& packed) {
   packed.arrays.push_back(array_of(kPlaceRuns, DataType::kUint32, made.runs));
   packed.arrays.push_back(array_of(kPlaceOffsets, DataType::kUint32, made.offsets));
   packed.arrays.push_back(array_of(kPlaceCopies, DataType::kUint32, made.copies));
-  packed.facts[kPlaces] = made.sources ? elements : std::ssize(places.first);
+  packed.facts[kPlaces] = made.kind == PlaceArrays::Kind::kPlaces ? std::ssize(places.first) : elements;
   packed.facts[kPlaceRunBits] = made.bits;
-  packed.facts[kPlaceSources] = made.sources ? 1 : 0;
+  packed.facts[kPlaceKind] = static_cast<std::int64_t>(made.kind);
   packed.facts[kPlaceCopies] = std::ssize(made.copies);
 }
 
@@ -206,6 +244,7 @@ std::int64_t bytes_with_places(const PackedWeight& packed) {
   }
   if (elements == 0) return packed.bytes();
   if (!writes_all(packed.packing, elements, packed.nnz)) return packed.bytes() + packed.nnz * kIndexBytes;
+  if (packed.packing == kDense) return packed.bytes() + ceil_div(elements, kMaskElements) * kMaskWords * kIndexBytes;
   return packed.bytes() - room + elements * kIndexBytes;
 }
 

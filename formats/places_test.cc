@@ -59,10 +59,11 @@ TEST_P(PlacesTest, ValuesWrittenToTheirPlacesAreAsPackedAnew) {
     std::int64_t elements = 0;
     for (const ValueArray& array : value_arrays(drawn.packed)) elements += array.count;
     const PlaceArrays arrays = place_arrays(drawn.packed.packing, *places, elements);
-    const std::int64_t count = arrays.sources ? elements : std::ssize(places->first);
+    const bool gathers = arrays.kind != PlaceArrays::Kind::kPlaces;
+    const std::int64_t count = gathers ? elements : std::ssize(places->first);
     const Result<std::vector<std::uint32_t>> indices = indices_of(arrays, count, std::ssize(places->first));
     ASSERT_TRUE(indices.ok()) << indices.status().to_string();
-    if (arrays.sources) {
+    if (gathers) {
       std::vector<std::uint32_t> sources(count, PlaceArrays::kNoNonzero);
       for (std::size_t i = 0; i < places->first.size(); ++i) sources[places->first[i]] = static_cast<std::uint32_t>(i);
       for (const PlaceCopy& copy : places->copies) sources[copy.place] = copy.nonzero;
@@ -103,7 +104,7 @@ TEST(PlaceArraysTest, NeighboursInBlocksShareOffsets) {
     for (const ValueArray& array : value_arrays(pack(packing, matrix, DataType::kBFloat16).value()))
       elements += array.count;
     const PlaceArrays runs = place_arrays(packing, *places, elements);
-    EXPECT_TRUE(runs.sources);
+    EXPECT_EQ(runs.kind, PlaceArrays::Kind::kSources);
     const double bytes = 4.0 * static_cast<double>(runs.runs.size() + runs.offsets.size());
     EXPECT_LE(bytes, most * static_cast<double>(matrix.nnz())) << packing << ": runs of " << (1 << runs.bits);
     fmt::print("{} {}: {:.3f} bytes a nonzero, runs of {}\n", block, packing, bytes / static_cast<double>(matrix.nnz()),
@@ -111,28 +112,49 @@ TEST(PlaceArraysTest, NeighboursInBlocksShareOffsets) {
   }
 }
 
+// A dense weight with many nonzeros has masks; with few it has their places.
+TEST(PlaceArraysTest, DenseWeightsHaveMasks) {
+  const auto arrays_of = [](std::int64_t cols, double sparsity) {
+    SynthesisSpec spec{.rows = 51, .cols = cols, .sparsity = sparsity, .data_type = DataType::kFloat16, .seed = 7};
+    const CsrMatrix matrix = synthesize(spec).value();
+    return place_arrays("dense", places_of("dense", matrix, DataType::kFloat16).value(), 51 * cols);
+  };
+  const PlaceArrays masks = arrays_of(99, 0.9);
+  EXPECT_EQ(masks.kind, PlaceArrays::Kind::kMasks);
+  EXPECT_EQ(masks.runs.size(), 3 * 79);  // 5049 elements in runs of 64
+  EXPECT_EQ(arrays_of(99, 0.99).kind, PlaceArrays::Kind::kPlaces);
+}
+
 // Kernels read offsets where these say.
 TEST(PlaceArraysTest, RunsOfAnotherOriginAreChecked) {
+  using Kind = PlaceArrays::Kind;
+  using Words = std::vector<std::uint32_t>;
   constexpr std::uint32_t kNone = PlaceArrays::kNoNonzero;
   const auto error = [](const PlaceArrays& arrays, std::int64_t count) {
-    return indices_of(arrays, count, 6).status().message();
+    return indices_of(arrays, count, 16).status().message();
   };
-  const PlaceArrays places{false, 1, {0, 2, 4, 0}, {0, 1, 0, 3}, {{5, 9}}};
-  EXPECT_EQ(indices_of(places, 4, 6).value(), (std::vector<std::uint32_t>{0, 3, 4, 5}));
-  const PlaceArrays sources{true, 1, {0, 2, 4, 0}, {0, 1, kNone, 3}, {}};
-  EXPECT_EQ(indices_of(sources, 4, 6).value(), (std::vector<std::uint32_t>{kNone, 3, 4, 5}));
-  EXPECT_EQ(indices_of({true, 0, {1, kNone}, {}, {}}, 2, 6).value(), (std::vector<std::uint32_t>{1, kNone}));
+  Words offsets = {0, 1, 2, 3, 4, 5, 6, 7, 7, kNone, 6, 5, 4, 3, 2, 1};
+  const PlaceArrays places{Kind::kPlaces, 3, {0, 8, 4, 0}, {0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 6, 5, 4, 3, 2, 1}, {{5, 9}}};
+  EXPECT_EQ(indices_of(places, 16, 16).value(), (Words{7, 8, 6, 5, 4, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(indices_of({Kind::kSources, 3, {1, 8}, offsets, {}}, 8, 16).value(), (Words{8, kNone, 7, 6, 5, 4, 3, 2}));
+  EXPECT_EQ(indices_of({Kind::kSources, 0, {1, kNone}, {}, {}}, 2, 16).value(), (Words{1, kNone}));
+  EXPECT_EQ(indices_of({Kind::kMasks, 6, {3, 5, 0}, {}, {}}, 4, 16).value(), (Words{3, kNone, 4, kNone}));
   using testing::HasSubstr;
-  EXPECT_THAT(error(places, 5), HasSubstr("5 places are not in runs of 2"));
-  EXPECT_THAT(error(places, 2), HasSubstr("are not in runs"));
-  for (const std::uint32_t begin : {3U, 4U, 0xFFFFFFFFU}) {
+  EXPECT_THAT(error(places, 17), HasSubstr("17 places are not in runs of 8"));
+  EXPECT_THAT(error(places, 8), HasSubstr("are not in runs"));
+  EXPECT_THAT(error({Kind::kPlaces, 2, {0, 0}, offsets, {}}, 4), HasSubstr("are not in runs of 4"));
+  EXPECT_THAT(error({Kind::kMasks, 5, {3, 5, 0}, {}, {}}, 4), HasSubstr("are not in runs of 32"));
+  EXPECT_THAT(error({Kind::kMasks, 6, {3, 5}, {}, {}}, 4), HasSubstr("are not in runs of 64"));
+  EXPECT_THAT(error({Kind::kMasks, 6, {3, 16, 0}, {}, {}}, 4), HasSubstr("a mask has places beyond 4"));
+  EXPECT_THAT(error({Kind::kMasks, 6, {15, 5, 0}, {}, {}}, 4), HasSubstr("a place has nonzero 16 of 16"));
+  for (const std::uint32_t begin : {4U, 9U, 16U, 0xFFFFFFF8U}) {
     PlaceArrays wrong = places;
     wrong.runs[1] = begin;
-    EXPECT_THAT(error(wrong, 4), HasSubstr("begins at offset"));
+    EXPECT_THAT(error(wrong, 16), HasSubstr("begins at offset"));
   }
-  EXPECT_THAT(error({false, 0, {0}, {}, {{6, 0}}}, 1), HasSubstr("a copy of nonzero 6 of 6"));
-  EXPECT_THAT(error({true, 0, {6}, {}, {}}, 1), HasSubstr("a place has nonzero 6 of 6"));
-  EXPECT_THAT(error({true, 1, {3, 0}, {0, 3}, {}}, 2), HasSubstr("a place has nonzero 6 of 6"));
+  EXPECT_THAT(error({Kind::kPlaces, 0, {0}, {}, {{16, 0}}}, 1), HasSubstr("a copy of nonzero 16 of 16"));
+  EXPECT_THAT(error({Kind::kSources, 0, {16}, {}, {}}, 1), HasSubstr("a place has nonzero 16 of 16"));
+  EXPECT_THAT(error({Kind::kSources, 3, {9, 0}, offsets, {}}, 8), HasSubstr("a place has nonzero 16 of 16"));
 }
 
 // Between values these formats have zeros alone, of the sign that no value has.

@@ -49,4 +49,16 @@ Result<ValueWriter> two_four_pruner(std::int64_t rows, std::int64_t cols, DataTy
   return pruner;
 }
 
+std::vector<ValueWriter> two_four_pruners(std::int64_t rows, std::int64_t cols, DataType type,
+                                          std::span<const PackedWeight> packings) {
+  std::vector<ValueWriter> all;
+  for (const std::string_view packing : kPrunedPackings)
+    if (std::ranges::find(packings, packing, &PackedWeight::packing) == packings.end()) return all;
+  for (const DataType source : {DataType::kFloat32, type}) {
+    Result<ValueWriter> pruner = two_four_pruner(rows, cols, type, source);
+    if (pruner.ok()) all.push_back(*std::move(pruner));
+  }
+  return all;
+}
+
 }  // namespace sparsmith

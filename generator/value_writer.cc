@@ -24,8 +24,7 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
       {fmt::format("using Stored = {}", device_type(type)), "of the packing"},
       {fmt::format("using Kernel = WriteValuesKernel<Source, Stored, {}, kThreads>", boolean(format->negative_zeros)),
        "whether 0 is stored as -0"}};
-  text.body =
-      "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, sources, copy_count, first, count);";
+  text.body = "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, kind, copy_count, first, count);";
   ValueWriter writer{source, {}, {}};
   std::string first = "0";
   for (const std::string& array : value_array_names(packing)) {
@@ -37,12 +36,13 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
                        {"Stored*", "array", packed_array(array)},
                        {"i64", "indices", integer(fmt::format("fact.{}", kPlaces))},
                        {"int", "run_bits", integer(fmt::format("fact.{}", kPlaceRunBits))},
-                       {"int", "sources", integer(fmt::format("fact.{}", kPlaceSources))},
+                       {"int", "kind", integer(fmt::format("fact.{}", kPlaceKind))},
                        {"i64", "copy_count", integer(fmt::format("fact.{}", kPlaceCopies))},
                        {"i64", "first", integer(first)},
                        {"i64", "count", integer(count)}};
     PlanStep step = launch_of(text);
-    step.grid[0] = formula("min(ceil_div(max(fact.{}, fact.{}), {}), 65535)", kPlaces, kPlaceCopies, 4 * text.threads);
+    step.grid[0] = formula("min(ceil_div(max(fact.{}, fact.{}), {}), 65535)", kPlaces, kPlaceCopies,
+                           PlaceArrays::kGroup * text.threads);
     writer.plan.steps.push_back(std::move(step));
     first += " + " + count;
   }

@@ -208,9 +208,11 @@ Status LoadedWeight::set_values(const CudaContext& context, const void* values, 
   if (values == nullptr) return invalid_argument("values is null");
   LaunchBindings bindings;
   bindings.workspace = reinterpret_cast<DeviceAddress>(workspace);
-  bindings.operands.set(kWriterOperand, reinterpret_cast<DeviceAddress>(values));
-  if (bindings.operands.value_or(kWriterOperand, 0) % size_of(source) != 0)
-    return invalid_argument(fmt::format("values is not aligned to {} bytes", size_of(source)));
+  const auto address = reinterpret_cast<DeviceAddress>(values);
+  bindings.operands.set(writers[0].operand, address);
+  const std::size_t alignment = writers[0].operand == kPrunedOperand ? 16 : size_of(source);
+  if (address % alignment != 0)
+    return invalid_argument(fmt::format("{} is not aligned to {} bytes", writers[0].operand, alignment));
   bool any = false;
   for (const Writer& writer : writers) {  // nothing is launched where a later one is wrong
     if (!writes(writer)) continue;

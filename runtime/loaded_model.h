@@ -63,6 +63,7 @@ struct LoadedWeight {
     std::string packing;
     DataType source = DataType::kFloat32;
     BoundPlan plan;
+    std::string_view operand = kWriterOperand;
   };
 
   WeightInfo info;

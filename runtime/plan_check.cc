@@ -127,22 +127,25 @@ Status check_choice(const TunedWeight& weight, const TunedOperator& op, std::siz
   return {};
 }
 
-// Checks a writer as if each nonzero had one place. Each update is checked with the true facts.
-Status check_writer(const TunedWeight& weight, const TunedPacking& packing, const LaunchPlan& plan,
-                    const KnownKernels& kernels) {
+Status check_writer(const Facts& facts, const LaunchPlan& plan, const KnownKernels& kernels) {
   SPARSMITH_RETURN_IF_ERROR(check_maps(plan, {}));
   SPARSMITH_RETURN_IF_ERROR(check_binaries(plan, kernels));
-  Facts facts = packing.facts;
-  facts[kPlaces] = weight.nnz;
-  facts[kPlaceRunBits] = 0;
-  facts[kPlaceSources] = 0;
-  facts[kPlaceCopies] = 0;
-  for (const TunedArray& array : packing.arrays)
-    facts[place_count_fact(array.name)] = static_cast<std::int64_t>(array.bytes.size() / size_of(weight.type));
   const Status status = check_run(plan, {}, facts, 1, true, kernels);
   if (!status.ok()) return invalid_input(status.message());
   if (plan.workspace_bytes != IntegerExpression(0)) return invalid_input("it asks for workspace");
   return {};
+}
+
+// Those of writers, as if each nonzero had one place. Each update is checked with the true facts.
+Facts writer_facts(const TunedWeight& weight, const TunedPacking& packing) {
+  Facts facts = packing.facts;
+  facts[kPlaces] = weight.nnz;
+  facts[kPlaceRunBits] = 0;
+  facts[kPlaceKind] = 0;
+  facts[kPlaceCopies] = 0;
+  for (const TunedArray& array : packing.arrays)
+    facts[place_count_fact(array.name)] = static_cast<std::int64_t>(array.bytes.size() / size_of(weight.type));
+  return facts;
 }
 
 }  // namespace
@@ -171,10 +174,13 @@ Status check_plans(const TunedContents& contents) {
   for (const TunedWeight& weight : contents.weights) {
     for (const TunedPacking& packing : weight.packings) {
       for (const TunedWriter& writer : packing.writers) {
-        SPARSMITH_RETURN_IF_ERROR(check_writer(weight, packing, writer.plan, kernels)
+        SPARSMITH_RETURN_IF_ERROR(check_writer(writer_facts(weight, packing), writer.plan, kernels)
                                       .annotate(fmt::format("weight {}: writer of {}", weight.name, packing.packing)));
       }
     }
+    for (const TunedWriter& pruner : weight.pruners)
+      SPARSMITH_RETURN_IF_ERROR(
+          check_writer({}, pruner.plan, kernels).annotate(fmt::format("weight {}: pruner", weight.name)));
     for (const TunedOperator& op : weight.operators) {
       for (std::size_t i = 0; i < op.choices.size(); ++i) {
         const Status status = check_choice(weight, op, i, kernels);

@@ -91,20 +91,24 @@ Status check_names(const LaunchPlan& plan, const PlanScope& scope) {
   return {};
 }
 
-Status check_writers(const TunedPacking& packing, const TunedWeight& weight,
-                     const std::set<std::string_view>& kernels) {
+Status check_writers(std::span<const TunedWriter> writers, const TunedWeight& weight, const PlanScope& scope) {
   std::set<DataType> sources;
-  for (const TunedWriter& writer : packing.writers) {
+  for (const TunedWriter& writer : writers) {
     if ((writer.source != DataType::kFloat32 && writer.source != weight.type) || !sources.insert(writer.source).second)
-      return invalid_input(fmt::format("packing {}: a writer from {} stands twice, or is none", packing.packing,
-                                       short_name(writer.source)));
+      return invalid_input(fmt::format("a writer from {} stands twice, or is none", short_name(writer.source)));
     if (std::ranges::any_of(writer.plan.steps, [](const auto& step) { return step.kind != PlanStep::Kind::kLaunch; }))
-      return invalid_input(fmt::format("packing {}: a writer only launches kernels", packing.packing));
-    SPARSMITH_RETURN_IF_ERROR(
-        check_names(writer.plan, {packing, {kPlaceRuns, kPlaceOffsets, kPlaceCopies}, {kWriterOperand}, {}, kernels})
-            .annotate(fmt::format("packing {}: writer", packing.packing)));
+      return invalid_input("a writer only launches kernels");
+    SPARSMITH_RETURN_IF_ERROR(check_names(writer.plan, scope).annotate("writer"));
   }
   return {};
+}
+
+Status check_pruners(const TunedWeight& weight, const std::set<std::string_view>& kernels) {
+  if (weight.pruners.empty()) return {};
+  for (const std::string_view packing : kPrunedPackings)
+    if (weight.packing(packing) == nullptr) return invalid_input(fmt::format("there is no packing {}", packing));
+  return check_writers(weight.pruners, weight,
+                       {TunedPacking(), {kPrunedTiles, kPrunedTransposedTiles}, {kPrunedOperand}, {}, kernels});
 }
 
 Status check_packing(const TunedPacking& packing, const TunedWeight& weight,
@@ -123,7 +127,9 @@ Status check_packing(const TunedPacking& packing, const TunedWeight& weight,
           fmt::format("packing {}: array {} is no whole number of elements", packing.packing, array.name));
     }
   }
-  return check_writers(packing, weight, kernels);
+  return check_writers(packing.writers, weight,
+                       {packing, {kPlaceRuns, kPlaceOffsets, kPlaceCopies}, {kWriterOperand}, {}, kernels})
+      .annotate(fmt::format("packing {}", packing.packing));
 }
 
 Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const OperatorSpec& spec,
@@ -201,6 +207,7 @@ Status check_weight(const TunedWeight& weight, const std::set<std::string_view>&
       return invalid_input(fmt::format("packing {} stands twice", packing.packing));
     SPARSMITH_RETURN_IF_ERROR(check_packing(packing, weight, kernels));
   }
+  SPARSMITH_RETURN_IF_ERROR(check_pruners(weight, kernels).annotate("pruners"));
   if (weight.operators.empty()) return invalid_input("it has no operator");
   std::set<OperatorKind> kinds;
   for (const TunedOperator& op : weight.operators) {

@@ -51,10 +51,12 @@ struct TunedWriter {
   LaunchPlan plan;
 };
 inline constexpr std::string_view kWriterOperand = "values";
-// The same for a plan that prunes a dense weight into two packings (generator/two_four_pruner.h).
+// The same for a plan that prunes a dense weight into two packings (generator/two_four_pruner.h). Its operand is the
+// weight, [M][K] without gaps; arrays are named with their packing.
 inline constexpr std::string_view kPrunedOperand = "weight";
 inline constexpr std::string_view kPrunedTiles = "two_four.tiles";
 inline constexpr std::string_view kPrunedTransposedTiles = "two_four_transposed.tiles";
+inline constexpr std::string_view kPrunedPackings[] = {"two_four", "two_four_transposed"};
 
 // A weight in one packed form.
 struct TunedPacking {
@@ -104,6 +106,7 @@ struct TunedWeight {
   std::string value_hash;
   std::vector<GroupMember> members;  // in the order of their rows; empty: the weight is no group
   std::vector<TunedPacking> packings;
+  std::vector<TunedWriter> pruners;      // at most one for each source type
   std::vector<TunedOperator> operators;  // at most one for each kind
 
   std::int64_t packed_bytes() const;  // bytes of all packings on the GPU

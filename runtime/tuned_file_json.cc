@@ -17,11 +17,11 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 using Bytes = std::span<const std::byte>;
 
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 constexpr int kFirstVersionWithGroups = 2;
 constexpr int kFirstVersionWithChains = 3;
 constexpr int kFirstVersionWithOperators = 4;
-constexpr int kFirstVersionWithPlaceRuns = 5;
+constexpr int kFirstVersionWithPlaceKinds = 6;
 
 // What a description is read with.
 struct Context {
@@ -108,6 +108,14 @@ void fields(auto& f, TunedKernel& kernel, Context& context) {
   });
 }
 
+void writers_field(auto& f, const char* name, std::vector<TunedWriter>& writers, Context& context) {
+  if (!f.has(name, !writers.empty())) return;
+  f.list(name, writers, [&](auto& of_writer, TunedWriter& writer) {
+    type_field(of_writer, "source", writer.source);
+    plan_field(of_writer, context, writer.plan);
+  });
+}
+
 void fields(auto& f, TunedPacking& packing, const TunedWeight& weight, Context& context) {
   f("packing", packing.packing);
   f("packer_version", packing.packer_version, 0);
@@ -117,12 +125,8 @@ void fields(auto& f, TunedPacking& packing, const TunedWeight& weight, Context& 
     type_field(of_array, "type", array.type);
     hash_field(of_array, "hash", context, packed_tensor_name(weight, packing, array.name), array.type, array.bytes);
   });
-  if (!f.has("writers", !packing.writers.empty())) return;
-  f.list("writers", packing.writers, [&](auto& of_writer, TunedWriter& writer) {
-    type_field(of_writer, "source", writer.source);
-    plan_field(of_writer, context, writer.plan);
-  });
-  if (f.reads() && context.version < kFirstVersionWithPlaceRuns) packing.writers.clear();  // they read other places
+  writers_field(f, "writers", packing.writers, context);
+  if (f.reads() && context.version < kFirstVersionWithPlaceKinds) packing.writers.clear();  // they read other places
 }
 
 void fields(auto& f, TunedChoice& choice, Context& context) {
@@ -197,6 +201,7 @@ void fields(auto& f, TunedWeight& weight, Context& context) {
   f.call(weight.name);
   f.list("packings", weight.packings,
          [&](auto& of_packing, TunedPacking& packing) { fields(of_packing, packing, weight, context); });
+  writers_field(f, "pruners", weight.pruners, context);
   if (context.version < kFirstVersionWithOperators) fields(f, weight.operators.emplace_back(), weight, context);
 }
 

@@ -184,8 +184,8 @@ TEST_F(TunedFileTest, WritersOfVersion4AreLeftOut) {
   const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
   std::string text = tuned_contents_to_json(sample_.contents());
   EXPECT_EQ(tuned_contents_from_json(text, any_tensor)->weights[0].packings[0].writers.size(), 1U);
-  const std::string version = R"("version":5)";
-  text.replace(text.find(version), version.size(), R"("version":4)");
+  const std::string version = R"("version":6)";
+  text.replace(text.find(version), version.size(), R"("version":5)");
   const auto read = tuned_contents_from_json(text, any_tensor);
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_TRUE(read->weights[0].packings[0].writers.empty());
@@ -280,7 +280,7 @@ TEST_F(TunedFileTest, RefusesMalformedGroups) {
   ASSERT_TRUE(tuned_contents_from_json(good, any_tensor).ok());
   EXPECT_THAT(tuned_contents_from_json(earlier(good, 1), any_tensor).status().message(),
               HasSubstr("weights[0]: \"members\" make a group in version 1"));
-  EXPECT_THAT(error(R"("version":5)", R"("version":6)"), HasSubstr("a later sparsmith"));
+  EXPECT_THAT(error(R"("version":6)", R"("version":7)"), HasSubstr("a later sparsmith"));
   const std::string q = R"({"name":"q","first_row":0,"rows":1})";
   const std::string members = R"("members":[)" + q + R"(,{"name":"k","first_row":1,"rows":1}])";
   EXPECT_THAT(error(members, R"("members":[])"), HasSubstr("a group without members"));

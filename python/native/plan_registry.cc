@@ -13,6 +13,8 @@
 #include "formats/packed_reader.h"
 #include "formats/places.h"
 #include "formats/stored_value.h"
+#include "formats/two_four_pruning.h"
+#include "python/native/host_linear.h"
 
 namespace sparsmith::torch {
 namespace {
@@ -63,6 +65,10 @@ void move_to_workspace(std::span<const PackedPlace> places, std::size_t room, La
   }
 }
 
+bool is_pruned(std::string_view packing) {
+  return std::ranges::find(kPrunedPackings, packing) != std::end(kPrunedPackings);
+}
+
 bool begins_with_weight(const LaunchPlan& plan) {
   return !plan.steps.empty() && plan.steps[0].kind == PlanStep::Kind::kLaunch &&
          std::ranges::count(plan.steps[0].arguments, PlanArgument::Kind::kPacked, &PlanArgument::kind) > 0;
@@ -103,13 +109,19 @@ const LoadedOperator& BoundWeight::op(OperatorKind kind) const {
 }
 
 Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
-           std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file,
+           std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file, Values values,
            std::span<const WriterArrays> written)
-    : weight_(weight), file_(std::move(file)) {
-  const bool updatable = !written.empty();
-  if (!updatable)
+    : weight_(weight), values_(values), file_(std::move(file)) {
+  const bool updatable = values == Values::kWritten;
+  if (values == Values::kConstant)
     std::erase_if(weight_.operators, [](const TunedOperator& op) { return op.spec.kind != OperatorKind::kSpmm; });
-  takes_values_ = updatable;
+  if (values != Values::kPruned) {
+    weight_.pruners.clear();
+  } else {
+    weight_.pattern_hash.clear();
+    std::erase_if(weight_.operators, [](const TunedOperator& op) { return !op.spec.multiplies_weight(); });
+    std::erase_if(weight_.packings, [](const TunedPacking& packing) { return !is_pruned(packing.packing); });
+  }
   const auto place = [](const auto& array, ArrayMemory in, std::size_t& end) {
     PackedPlace made{array.name, array.type, end, array.bytes.size(), in};
     if (in != ArrayMemory::kNothing) end += static_cast<std::size_t>(array_room(std::ssize(array.bytes)));
@@ -148,12 +160,13 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
     for (const TunedWriter& writer : packing.writers) use(writer.plan);
   }
   if (packed_bytes_ == 0) packed_bytes_ = kArrayAlignment;  // a weight without nonzeros has an address, too
+  for (const TunedWriter& pruner : weight_.pruners) use(pruner.plan);
   for (const TunedOperator& op : weight_.operators)
     for (const TunedChoice& choice : op.choices) use(choice.plan);
   hash_ = argument_of(text());
   for (TunedOperator& op : weight_.operators) {
     for (TunedChoice& choice : op.choices) {
-      if (updatable && op.spec.multiplies_weight()) {
+      if (values != Values::kConstant && op.spec.multiplies_weight()) {
         // The kernel in front writes the weight.
         if (!choice.plan.steps.empty()) choice.plan.steps[0].programmatic_launch = false;
       } else if (begins_with_weight(choice.plan)) {
@@ -177,6 +190,8 @@ std::string Plan::text() const {
     for (const TunedWriter& writer : weight_.packings[i].writers)
       add(text, short_name(writer.source), to_json(writer.plan));
   }
+  for (const TunedWriter& pruner : weight_.pruners)
+    add(text, fmt::format("pruner {}", short_name(pruner.source)), to_json(pruner.plan));
   for (const TunedOperator& op : weight_.operators) {
     add(text, "operator", op.spec.name());
     for (const TunedChoice& choice : op.choices)
@@ -195,6 +210,27 @@ void Plan::copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> 
     for (std::size_t a = 0; a < places_[i].size(); ++a) copy(places_[i][a], weight.packings[i].arrays[a].bytes);
     for (std::size_t a = 0; a < written_[i].size(); ++a) copy(written_[i][a], written[i].places[a].bytes);
   }
+}
+
+bool Plan::can_prune(const TunedWeight& weight) {
+  return !weight.pruners.empty() && std::ranges::all_of(weight.operators, [](const TunedOperator& op) {
+    return !op.spec.multiplies_weight() ||
+           std::ranges::all_of(op.choices, [](const TunedChoice& choice) { return is_pruned(choice.packing); });
+  });
+}
+
+Status Plan::prune(const void* dense, DataType source, std::byte* to) const {
+  const std::vector<float> numbers = rounded_values(dense, weight_.rows * weight_.cols, source, source);
+  SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix pruned, prune_two_four(numbers, weight_.rows, weight_.cols));
+  for (float& value : pruned.values) value = rounded(value, weight_.type);
+  pruned.data_type = weight_.type;
+  std::memset(to, 0, packed_bytes_);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack(weight_.packings[i].packing, pruned, weight_.type));
+    for (const PackedPlace& place : places_[i])
+      std::memcpy(to + place.offset, packed.array(place.name)->bytes.data(), place.bytes);
+  }
+  return {};
 }
 
 std::unique_ptr<Plan::Viewed> Plan::view(std::size_t packing, std::span<const std::byte> packed,
@@ -246,11 +282,11 @@ Result<std::vector<std::uint32_t>> Plan::places_in(std::size_t packing, std::spa
     return all;
   };
   const Facts& facts = writer_facts_[packing];
-  const PlaceArrays arrays{facts.at(kPlaceSources) != 0, static_cast<int>(facts.at(kPlaceRunBits)),
-                           elements(kPlaceRuns, std::uint32_t{}), elements(kPlaceOffsets, std::uint32_t{}),
-                           elements(kPlaceCopies, PlaceCopy())};
+  const PlaceArrays arrays{static_cast<PlaceArrays::Kind>(facts.at(kPlaceKind)),
+                           static_cast<int>(facts.at(kPlaceRunBits)), elements(kPlaceRuns, std::uint32_t{}),
+                           elements(kPlaceOffsets, std::uint32_t{}), elements(kPlaceCopies, PlaceCopy())};
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<std::uint32_t> indices, indices_of(arrays, facts.at(kPlaces), weight_.nnz));
-  if (arrays.sources) {
+  if (arrays.kind != PlaceArrays::Kind::kPlaces) {
     std::vector<std::uint32_t> places;
     for (std::size_t i = 0; i < indices.size(); ++i)
       if (indices[i] != PlaceArrays::kNoNonzero) places.push_back(static_cast<std::uint32_t>(i));
@@ -269,9 +305,9 @@ Status Plan::check_size(std::span<const std::byte> packed) const {
 Result<CsrMatrix> Plan::unpack(std::span<const std::byte> packed) const {
   SPARSMITH_RETURN_IF_ERROR(check_size(packed));
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (takes_values_ ? written_[i].empty() : !holds_values(weight_.packings[i].packing)) continue;
+    if (takes_values() ? written_[i].empty() : !holds_values(weight_.packings[i].packing)) continue;
     std::vector<std::uint32_t> places;
-    if (takes_values_) {
+    if (takes_values()) {
       SPARSMITH_ASSIGN_OR_RETURN(places, places_in(i, packed));
     }
     Result<CsrMatrix> matrix = sparsmith::unpack(view(i, packed, places)->packing);
@@ -344,6 +380,17 @@ Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAdd
       bound->weight.writers.push_back({weight_.packings[i].packing, writer.source, std::move(plan)});
     }
   }
+  PlanNames of_all = names(0, writer_facts_[0]);
+  of_all.packed = [this, packed](const std::string& name) -> Result<DeviceAddress> {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      for (const PackedPlace& place : places_[i])
+        if (fmt::format("{}.{}", weight_.packings[i].packing, place.name) == name) return packed + place.offset;
+    return not_found(fmt::format("there is no packed array {}", name));
+  };
+  for (const TunedWriter& pruner : weight_.pruners) {
+    SPARSMITH_ASSIGN_OR_RETURN(BoundPlan plan, BoundPlan::bind(pruner.plan, of_all));
+    bound->weight.writers.push_back({"", pruner.source, std::move(plan), kPrunedOperand});
+  }
   return std::shared_ptr<const BoundWeight>(std::move(bound));
 }
 
@@ -374,11 +421,17 @@ Result<std::vector<PlanRegistry::Added>> PlanRegistry::add(const TunedContents& 
     written = *std::move(found);
   }
   for (std::size_t i = 0; i < contents.weights.size(); ++i) {
-    auto plan = std::make_shared<Plan>(contents, contents.weights[i], file, kernels, written[i]);
-    all.push_back({std::move(plan), std::move(written[i])});
+    const auto make = [&](Plan::Values values) {
+      return std::make_shared<Plan>(contents, contents.weights[i], file, kernels, values, written[i]);
+    };
+    auto plan = make(updatable ? Plan::Values::kWritten : Plan::Values::kConstant);
+    auto pruned = Plan::can_prune(contents.weights[i]) ? make(Plan::Values::kPruned) : nullptr;
+    all.push_back({std::move(plan), std::move(written[i]), std::move(pruned)});
   }
   const std::unique_lock lock(mutex_);
-  for (Added& added : all) added.plan = plans_.try_emplace(added.plan->hash(), added.plan).first->second;
+  for (Added& added : all)
+    for (std::shared_ptr<Plan>* const plan : {&added.plan, &added.pruned})
+      if (*plan != nullptr) *plan = plans_.try_emplace((*plan)->hash(), *plan).first->second;
   return all;
 }
 

@@ -57,20 +57,31 @@ struct BoundWeight {
 // Immutable, but for the bindings, which any thread may ask for.
 class Plan {
  public:
-  // `written`: for each packing, as written_arrays() makes them; empty for a constant weight.
+  enum class Values : std::uint8_t {
+    kConstant,
+    kWritten,  // each run takes them as an operand
+    kPruned,   // prune() makes the packed bytes of a dense weight; the plan is of any weight of its shape
+  };
+  // `written`: for kWritten, for each packing, as written_arrays() makes them. REQUIRES: for kPruned: can_prune().
   Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
-       std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file,
+       std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file, Values values,
        std::span<const WriterArrays> written);
+  // Whether the weight has plans that prune, and its products read nothing but the packings that these write.
+  static bool can_prune(const TunedWeight& weight);
 
   std::int64_t hash() const { return hash_; }
   const std::string& file() const { return file_; }  // that the plan was loaded from
   const TunedWeight& weight() const { return weight_; }
   const OperatorSpec& spec() const { return weight_.op(OperatorKind::kSpmm)->spec; }
   std::size_t packed_bytes() const { return packed_bytes_; }
-  bool takes_values() const { return takes_values_; }  // each run, as an operand
+  bool takes_values() const { return values_ == Values::kWritten; }
+  bool prunes() const { return values_ == Values::kPruned; }
 
   // Writes the packed arrays of `weight`, whose plan this is, into packed_bytes() bytes. Gaps become 0.
   void copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> written, std::byte* to) const;
+
+  // The packed bytes of a dense weight, [rows][cols] numbers of the type `source`, pruned. REQUIRES: prunes().
+  Status prune(const void* dense, DataType source, std::byte* to) const;
 
   // The weight in `packed`, on the host; of a plan that takes values the pattern, with values of 1. Checks all of it.
   // Errors: those of sparsmith::unpack().
@@ -103,7 +114,7 @@ class Plan {
     DeviceAddress packed = 0;
     std::shared_ptr<const BoundWeight> bound;
   };
-  static constexpr std::size_t kMostBindings = 16;
+  static constexpr std::size_t kMostBindings = 256;
 
   TunedWeight weight_;                                                // without the bytes of arrays
   std::vector<std::vector<PackedPlace>> places_;                      // of each packing
@@ -111,7 +122,7 @@ class Plan {
   std::vector<Facts> writer_facts_;                                   // of each packing
   std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
   std::size_t packed_bytes_ = 0;
-  bool takes_values_ = false;
+  Values values_ = Values::kConstant;
   std::string file_;
   std::int64_t hash_ = 0;
 
@@ -127,6 +138,7 @@ class PlanRegistry {
   struct Added {
     std::shared_ptr<Plan> plan;
     std::vector<WriterArrays> written;  // of each packing; empty for a constant weight
+    std::shared_ptr<Plan> pruned;       // Plan::Values::kPruned; null: the weight has no such plan
   };
   // Adds the plans of a file's weights, in the order of the file. `updatable`: for new values. Errors: kUnsupported for
   // a weight without spmm, in another layout than token_major, or, if updatable, without writers.

@@ -57,7 +57,15 @@ nlohmann::json json_of(const TunedChoice& choice) {
           {"measured", choice.evidence == TunedChoice::Evidence::kMeasured}};
 }
 
-nlohmann::json json_of(const TunedWeight& weight, const Plan& plan) {
+nlohmann::json choices_of(const Plan& plan) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const sparsmith::TunedOperator& op : plan.weight().operators)
+    for (const TunedChoice& choice : op.choices)
+      json[std::string(operator_kind_name(op.spec.kind))].push_back(json_of(choice));
+  return json;
+}
+
+nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* pruned) {
   nlohmann::json json{{"name", weight.name},
                       {"plan", plan.hash()},
                       {"shape", {weight.rows, weight.cols}},
@@ -72,13 +80,13 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan) {
                       {"residual", plan.spec().epilogue.residual},
                       {"gated", plan.spec().epilogue.gated},
                       {"members", nlohmann::json::array()},
-                      {"choices", nlohmann::json::object()}};
+                      {"choices", choices_of(plan)},
+                      {"pruned", nullptr}};
   for (const sparsmith::GroupMember& member : weight.members)
     json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
-  for (const sparsmith::TunedOperator& op : plan.weight().operators) {
-    nlohmann::json& choices = json["choices"][std::string(operator_kind_name(op.spec.kind))];
-    for (const TunedChoice& choice : op.choices) choices.push_back(json_of(choice));
-  }
+  if (pruned != nullptr)
+    json["pruned"] = {
+        {"plan", pruned->hash()}, {"packed_bytes", pruned->packed_bytes()}, {"choices", choices_of(*pruned)}};
   return json;
 }
 
@@ -89,7 +97,7 @@ Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted, bool
   auto open = std::make_unique<OpenFile>(OpenFile{std::move(file), std::move(plans), {}});
   nlohmann::json weights = nlohmann::json::array();
   for (std::size_t i = 0; i < open->plans.size(); ++i)
-    weights.push_back(json_of(open->file.contents().weights[i], *open->plans[i].plan));
+    weights.push_back(json_of(open->file.contents().weights[i], *open->plans[i].plan, open->plans[i].pruned.get()));
   std::set<std::string> architectures;
   for (const sparsmith::TunedKernel& kernel : open->file.contents().kernels)
     for (const sparsmith::TunedKernel::Binary& binary : kernel.binaries) architectures.insert(binary.architecture);

@@ -329,6 +329,37 @@ OwnedTensor sampled(TensorHandle x_tensor, TensorHandle dy_tensor, TensorHandle 
   return made;
 }
 
+// The packed bytes of a dense weight, pruned.
+OwnedTensor pruned(TensorHandle weight_tensor, std::int64_t hash) {
+  const std::shared_ptr<Plan> plan = plan_of(hash);
+  const TunedWeight& weight = plan->weight();
+  if (!plan->prunes()) fail(fmt::format("weight {}: its plan does not prune", weight.name));
+  const TensorInfo given = info_of(weight_tensor);
+  if (given.dtype != dtype_of(weight.type) && given.dtype != shim().float32)
+    fail(fmt::format("weight {}: a dense weight must be fp32 or {}", weight.name, short_name(weight.type)));
+  if (!std::ranges::equal(given.sizes, std::array{weight.rows, weight.cols}))
+    fail(fmt::format("weight {}: the dense weight is {}, not [{}, {}]", weight.name, text_of(given), weight.rows,
+                     weight.cols));
+  const DataType source = given.dtype == shim().float32 ? DataType::kFloat32 : weight.type;
+  Lines lines = lines_of(weight_tensor, given, weight.cols);
+  if (lines.ld != weight.cols || reinterpret_cast<std::uintptr_t>(lines.data) % 16 != 0) {
+    lines.copy = empty(given.sizes, given.dtype, given);
+    require_torch(shim().copy(lines.copy.get(), weight_tensor, 0), "copy_");
+    lines.data = info_of(lines.copy.get()).data;
+  }
+  OwnedTensor packed = empty(std::array{static_cast<std::int64_t>(plan->packed_bytes())}, shim().uint8, given);
+  void* const to = info_of(packed.get()).data;
+  Status status;
+  if (given.device_type == shim().cuda) {
+    const auto bound = require(plan->bind(given.device, reinterpret_cast<DeviceAddress>(to)));
+    status = bound->weight.set_values(*bound->context, lines.data, source, current_stream(given));
+  } else {
+    status = plan->prune(lines.data, source, static_cast<std::byte*>(to));
+  }
+  if (!status.ok()) fail(fmt::format("weight {}: {}", weight.name, status.message()));
+  return packed;
+}
+
 // Arguments of a boxed operator. They belong to the operator.
 OwnedTensor tensor_of(StackValue value) { return OwnedTensor(reinterpret_cast<TensorHandle>(value)); }
 
@@ -379,6 +410,12 @@ void boxed_sampled(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*
   stack[0] = reinterpret_cast<StackValue>(values.release());
 }
 
+// (Tensor weight, int plan) -> Tensor
+void boxed_prune_two_four(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
+  const OwnedTensor weight = tensor_of(stack[0]);
+  stack[0] = reinterpret_cast<StackValue>(pruned(weight.get(), static_cast<std::int64_t>(stack[1])).release());
+}
+
 // (Tensor packed, int plan) -> Tensor, on the host
 void boxed_to_dense(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
   const OwnedTensor packed = tensor_of(stack[0]);
@@ -405,6 +442,7 @@ Status add_operators() {
        {"linear(Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual=None, Tensor? values=None) -> Tensor",
         "linear_transposed(Tensor dy, Tensor packed, int plan, Tensor? values=None) -> Tensor",
         "sampled(Tensor x, Tensor dy, Tensor packed, int plan) -> Tensor",
+        "prune_two_four(Tensor weight, int plan) -> Tensor",
         "linear_out(Tensor x, Tensor packed, Tensor? bias, int plan, Tensor? residual, Tensor(a!) out) -> ()",
         "to_dense(Tensor packed, int plan) -> Tensor"}) {
     if (torch.library_def(definitions, schema) != 0) return refused(schema);
@@ -415,6 +453,7 @@ Status add_operators() {
         torch.library_impl(library, "linear", boxed_linear) != 0 ||
         torch.library_impl(library, "linear_transposed", boxed_linear_transposed) != 0 ||
         torch.library_impl(library, "sampled", boxed_sampled) != 0 ||
+        torch.library_impl(library, "prune_two_four", boxed_prune_two_four) != 0 ||
         torch.library_impl(library, "linear_out", boxed_linear_out) != 0)
       return refused(device);
     if (std::string_view(device) == "CPU" && torch.library_impl(library, "to_dense", boxed_to_dense) != 0)

@@ -14,11 +14,18 @@ from sparsmith.block_sparse import BlockSparseLinear, BlockSparseModelPatcher, M
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
 from sparsmith.model_report import KernelTime, ModelReport, StepProfile, report_model
 from sparsmith.patch import LayerReport, PatchReport, optimize, patch_model, unpatch_model
+from sparsmith.semi_sparse import (
+    SemiSparseLinear,
+    SparseThenDense,
+    swap_linear_with_semi_sparse_linear,
+    swap_semi_sparse_linear_with_linear,
+)
 from sparsmith.training import TrainableSparseLinear
-from sparsmith.tuned_file import Choice, Member, TunedFile, TunedWeight, load
+from sparsmith.tuned_file import Choice, Member, PrunedPlan, TunedFile, TunedWeight, load
 from sparsmith.tuning import tune
 
 __all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "KernelTime", "LayerReport", "Member",
-           "ModelPatcher", "ModelReport", "PatchReport", "SparseGroup", "SparseGroupMember", "SparseLinear",
-           "SparsmithError", "StepProfile", "TrainableSparseLinear", "TunedFile", "TunedWeight", "__version__", "load", "optimize",
-           "patch_model", "prune", "report_model", "tune", "unpatch_model"]
+           "ModelPatcher", "ModelReport", "PatchReport", "PrunedPlan", "SemiSparseLinear", "SparseGroup",
+           "SparseGroupMember", "SparseLinear", "SparseThenDense", "SparsmithError", "StepProfile", "TrainableSparseLinear",
+           "TunedFile", "TunedWeight", "__version__", "load", "optimize", "patch_model", "prune", "report_model",
+           "swap_linear_with_semi_sparse_linear", "swap_semi_sparse_linear_with_linear", "tune", "unpatch_model"]

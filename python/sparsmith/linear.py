@@ -37,7 +37,7 @@ class _TunedModule(nn.Module):
                                      requires_grad=False)
 
     def _know(self) -> None:
-        ops.know(self.plan, self.tuned.shape, self.tuned.out_features, self.dtype, self.tuned.nnz)
+        ops.know(self.plan, self.tuned.shape, self.tuned.out_features, self.dtype, self.tuned.nnz, self.tuned.packed_bytes)
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_autocast_enabled(x.device.type):

@@ -16,6 +16,10 @@ weight's type: the weight has these values, and ``packed`` has none. On a GPU th
 call reads, in ``packed`` or in memory of the call, on the current stream, in front of the product: also in a captured
 graph, and without a change that PyTorch sees. So ``packed`` is scratch memory of such a layer. ``linear_transposed(dy, packed, plan, values=None)`` is ``dy @ W``, the
 gradient of x. ``sampled(x, dy, packed, plan)`` is the gradient of the values: ``dy.T @ x`` at the pattern of W, of x's type.
+
+``prune_two_four(weight, plan)`` makes the packed bytes of a dense ``weight``, [out_features, in_features], float32 or of the
+kernels' type, pruned 2:4 along rows and columns, for ``plan`` of :class:`sparsmith.PrunedPlan`. On a GPU one kernel does so;
+``linear`` and ``linear_transposed`` then take the packed bytes and this plan.
 """
 
 import torch
@@ -27,20 +31,23 @@ _shapes: dict[int, tuple[int, int]] = {}
 _outputs: dict[int, int] = {}
 _dtypes: dict[int, torch.dtype] = {}
 _nonzeros: dict[int, int] = {}
+_packed_bytes: dict[int, int] = {}
 
 linear = torch.ops.sparsmith.linear.default
 linear_out = torch.ops.sparsmith.linear_out.default
 linear_transposed = torch.ops.sparsmith.linear_transposed.default
 sampled = torch.ops.sparsmith.sampled.default
+prune_two_four = torch.ops.sparsmith.prune_two_four.default
 to_dense = torch.ops.sparsmith.to_dense.default
 
 
-def know(plan: int, shape: tuple[int, int], out_features: int, dtype: torch.dtype, nnz: int) -> None:
+def know(plan: int, shape: tuple[int, int], out_features: int, dtype: torch.dtype, nnz: int, packed_bytes: int) -> None:
     """Tells the shape functions of the operators about a plan."""
     _shapes[plan] = shape
     _outputs[plan] = out_features
     _dtypes[plan] = dtype
     _nonzeros[plan] = nnz
+    _packed_bytes[plan] = packed_bytes
 
 
 def known(plan: int) -> bool:
@@ -77,6 +84,12 @@ def _(dy, packed, plan, values=None):
 def _(x, dy, packed, plan):
     _shape(plan)
     return x.new_empty(_nonzeros[plan])
+
+
+@torch.library.register_fake("sparsmith::prune_two_four")
+def _(weight, plan):
+    torch._check(weight.shape == _shape(plan), lambda: f"sparsmith: the weight is {[*weight.shape]}, not {[*_shape(plan)]}")
+    return weight.new_empty(_packed_bytes[plan], dtype=torch.uint8)
 
 
 @torch.library.register_fake("sparsmith::to_dense")
@@ -139,3 +152,33 @@ class TrainedLinear(torch.autograd.Function):
         grad_values = None if x is None else sampled(x, grad, packed, context.plan).to(context.values_type)
         grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0) if context.has_bias else None
         return grad_x, grad_values, None, grad_bias, None
+
+
+class PrunedLinear(torch.autograd.Function):
+    """``linear`` with a dense weight that is pruned first. Gradients of x, weight and bias: that of the weight is of all its
+    elements, as if none were pruned (the straight-through estimator)."""
+
+    @staticmethod
+    def forward(x, weight, mask, bias, plan):
+        packed = prune_two_four(weight if mask is None else weight * mask, plan)
+        return linear(x, packed, bias, plan), packed
+
+    @staticmethod
+    def setup_context(context, inputs, output):
+        x, weight, _, bias, context.plan = inputs
+        needs_x, needs_weight, _, needs_bias, _ = context.needs_input_grad
+        context.mark_non_differentiable(output[1])
+        context.set_materialize_grads(False)  # of the packed bytes
+        context.save_for_backward(x if needs_weight else None, output[1] if needs_x else None)
+        context.has_bias = bias is not None and needs_bias
+        context.weight_type = weight.dtype
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context, grad, _):
+        x, packed = context.saved_tensors
+        grad = grad.contiguous()
+        lines = grad.view(-1, grad.shape[-1])
+        grad_x = None if packed is None else linear_transposed(grad, packed, context.plan)
+        grad_weight = None if x is None else (lines.t() @ x.reshape(-1, x.shape[-1])).to(context.weight_type)
+        return grad_x, grad_weight, None, lines.sum(0) if context.has_bias else None, None

@@ -309,30 +309,35 @@ def _prune_rows(layer: _Layer, shape: _Shape, width: int, count: int) -> None:
         view.masked_fill_(mask.reshape(keys.shape)[:, None, :, None], 0)
 
 
-def _transposable_patterns() -> Tensor:
+def transposable_patterns() -> Tensor:
     """The patterns [90, 16] of a 4 x 4 tile with two elements in every row and in every column."""
     rows = [[float(i in pair) for i in range(4)] for pair in itertools.combinations(range(4), 2)]
     tiles = torch.tensor(list(itertools.product(rows, repeat=4)), dtype=torch.float64)
     return tiles[(tiles.sum(1) == 2).all(1)].flatten(1)
 
 
-def _prune_tiles(layer: _Layer) -> None:
-    """Zeros the eight weights of each 4 x 4 tile that the pattern with the greatest sum of scores leaves out."""
-    patterns = _transposable_patterns().to(layer.weight.device)
-    rows, columns = layer.weight.shape
+def pruned_tiles(weight: Tensor, norms: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
+    """Of some rows of a weight after the other: the first row, and which elements the pattern with the greatest sum of
+    scores leaves out in their 4 x 4 tiles."""
+    patterns = transposable_patterns().to(weight.device)
+    rows, columns = weight.shape
     step = max(1, _CHUNK // 8 // columns // 4) * 4
     for row in range(0, rows, step):
-        part = layer.weight[row : row + step]
-        score = part.float().abs()
-        if layer.norms is not None:
-            score *= layer.norms
+        score = weight[row : row + step].float().abs()
+        if norms is not None:
+            score *= norms
         largest = torch.finfo(torch.float32).max
         score.nan_to_num_(nan=largest, posinf=largest)
-        split = (len(part) // 4, 4, columns // 4, 4)
+        split = (len(score) // 4, 4, columns // 4, 4)
         tiles = score.view(split).transpose(1, 2).reshape(-1, 16).double()
         best = patterns[(tiles @ patterns.t()).argmax(1)]
-        pruned = best.view(split[0], split[2], 4, 4).transpose(1, 2) == 0
-        part.view(split).masked_fill_(pruned, 0)
+        yield row, best.view(split[0], split[2], 4, 4).transpose(1, 2).reshape(score.shape) == 0
+
+
+def _prune_tiles(layer: _Layer) -> None:
+    """Zeros the eight weights of each 4 x 4 tile that its pattern leaves out."""
+    for row, pruned in pruned_tiles(layer.weight, layer.norms):
+        layer.weight[row : row + len(pruned)].masked_fill_(pruned, 0)
 
 
 def _prune_ranking(layers: list[_Layer], shape: _Shape, count: int) -> None:

@@ -53,6 +53,15 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True)
+class PrunedPlan:
+    """Kernels that prune any dense weight of a shape 2:4 along rows and columns, and multiply by it and by its transpose."""
+
+    plan: int
+    packed_bytes: int  # of both packings, on the GPU
+    operators: dict[str, tuple[Choice, ...]]  # "spmm" and, if it was tuned, "spmm_transposed"
+
+
+@dataclasses.dataclass(frozen=True)
 class TunedWeight:
     """A weight of a tuned file, [out_features, in_features], or a group of weights with one input."""
 
@@ -70,6 +79,7 @@ class TunedWeight:
     members: tuple[Member, ...]
     operators: dict[str, tuple[Choice, ...]]  # "spmm", and of a file loaded for training "spmm_transposed" and "sddmm"
     file: str
+    pruned: PrunedPlan | None = None  # None unless all products are fastest 2:4
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -150,8 +160,9 @@ class TunedFile:
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),
-                operators={operator: tuple(Choice(**choice) for choice in weight["choices"][operator])
-                           for operator in _OPERATORS if operator in weight["choices"]},
+                operators=_operators(weight["choices"]),
+                pruned=weight["pruned"] and PrunedPlan(weight["pruned"]["plan"], weight["pruned"]["packed_bytes"],
+                                                       _operators(weight["pruned"]["choices"])),
                 file=self.path,
             )
 
@@ -190,6 +201,10 @@ class TunedFile:
 
     def __repr__(self) -> str:
         return f"TunedFile({self.path!r}, {len(self.weights)} weights, tuned for {self.device_name or 'no GPU'})"
+
+
+def _operators(choices: dict) -> dict[str, tuple[Choice, ...]]:
+    return {operator: tuple(Choice(**choice) for choice in choices[operator]) for operator in _OPERATORS if operator in choices}
 
 
 def _runs(architecture: str, major: int, minor: int) -> bool:
@@ -231,4 +246,4 @@ def load(path: str | os.PathLike, *, trusted: bool = False, training: bool = Fal
         return TunedFile(path, trusted, training)
 
 
-__all__ = ["Choice", "Member", "SparsmithError", "TunedFile", "TunedWeight", "load"]
+__all__ = ["Choice", "Member", "PrunedPlan", "SparsmithError", "TunedFile", "TunedWeight", "load"]

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "generator/two_four_pruner.h"
 #include "generator/value_writer.h"
 #include "tuner/process/environment_fault.h"
 
@@ -28,7 +29,8 @@ void add_binaries(KernelStore& kernels, const std::vector<const Candidate*>& cho
   }
 }
 
-// The kernels that write new values into the packings, as a candidate has its kernels.
+// The kernels that write new values into the packings, or prune a dense weight into them, as a candidate has its
+// kernels.
 Candidate writers_of(std::span<const WeightResult> weights) {
   std::set<std::pair<std::string, DataType>> seen;
   Candidate writers;
@@ -38,6 +40,8 @@ Candidate writers_of(std::span<const WeightResult> weights) {
       for (ValueWriter& writer : value_writers(packed.packing, weight.type))
         std::ranges::move(writer.kernels, std::back_inserter(writers.kernels));
     }
+    for (ValueWriter& pruner : two_four_pruners(weight.rows, weight.cols, weight.type, weight.packings))
+      std::ranges::move(pruner.kernels, std::back_inserter(writers.kernels));
   }
   return writers;
 }

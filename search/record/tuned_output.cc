@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "generator/two_four_pruner.h"
 #include "generator/value_writer.h"
 
 namespace sparsmith {
@@ -44,6 +45,8 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
       for (ValueWriter& writer : value_writers(packed.packing, weight.type))
         packing.writers.push_back({writer.source, std::move(writer.plan)});
     }
+    for (ValueWriter& pruner : two_four_pruners(weight.rows, weight.cols, weight.type, result.packings))
+      weight.pruners.push_back({pruner.source, std::move(pruner.plan)});
     for (const std::span<const BucketChoice> choices : result.operators()) {
       TunedOperator& op = weight.operators.emplace_back();
       op.spec = choices.front().spec;

@@ -35,14 +35,17 @@ struct PruneTwoFourKernel {
     const int across = (cols + 63) / 64;
     const i64 count = static_cast<i64>(down) * across;
     int turn = 0;
+    Tiles next = load(weight, rows, cols, block_index_x(), across, count);
     for (i64 at = block_index_x(); at < count; at += grid_size_x()) {
-      const int block_row = static_cast<int>(at / across);
-      const int block_column = static_cast<int>(at % across);
-      u8* const strips = shared + turn * 2 * two_four::kStripBytes;  // of the weight and of its transpose
+      const Tiles tiles_here = next;
+      next = load(weight, rows, cols, at + grid_size_x(), across, count);  // while these are pruned
+      u8* const strips = shared + turn * 2 * two_four::kStripBytes;        // of the weight and of its transpose
       turn = 1 - turn;
-      prune(weight, rows, cols, 64 * block_row, 64 * block_column, choices, strips);
+      prune(tiles_here, choices, strips);
       block_barrier();  // the next one is in front of the next use of these strips
       copy(strips, tiles + at * two_four::kStripBytes);
+      const int block_row = static_cast<int>(at / across);
+      const int block_column = static_cast<int>(at % across);
       copy(strips + two_four::kStripBytes,
            transposed + (static_cast<i64>(block_column) * down + block_row) * two_four::kStripBytes);
     }
@@ -54,6 +57,11 @@ struct PruneTwoFourKernel {
   using Choice = Vector<u32, 4>;
   using Piece = Vector<u32, 4>;
 
+  using Line = Vector<u32, sizeof(Source)>;  // four elements
+  struct Tiles {
+    Line lines[2][4];  // of a tile, and of the one 32 rows below
+    bool there[2];
+  };
   struct Tile {
     u32 words[4][2];  // two elements each
     float magnitudes[4][4];
@@ -81,18 +89,28 @@ struct PruneTwoFourKernel {
     return choice;
   }
 
-  static SPARSMITH_DEVICE void prune(const Source* weight, int rows, int cols, int first_row, int first_column,
-                                     const Choice* choices, u8* strips) {
+  // The tiles of this thread in a block of the weight; nothing beyond the last one.
+  static SPARSMITH_DEVICE Tiles load(const Source* weight, int rows, int cols, i64 block, int across, i64 count) {
+    Tiles tiles;
+    const i64 column = block % across * 64 + thread_index() % 16 * 4;
+    SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) {
+      const i64 row = block / across * 64 + thread_index() / 16 * 4 + 32 * t;
+      tiles.there[t] = block < count && row < rows && column < cols;
+      SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {
+        tiles.lines[t][i] = {};
+        if (tiles.there[t])
+          tiles.lines[t][i] = load_coherent(reinterpret_cast<const Line*>(weight + (row + i) * cols + column));
+      }
+    }
+    return tiles;
+  }
+
+  static SPARSMITH_DEVICE void prune(const Tiles& tiles, const Choice* choices, u8* strips) {
     const int down = thread_index() / 16;  // of the 16 x 16 tiles: this one, and the one 8 below
     const int across = thread_index() % 16;
-    const int column = first_column + 4 * across;
+    const bool(&there)[2] = tiles.there;
     Tile tile[2];
-    bool there[2];
-    SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) {
-      const int row = first_row + 4 * down + 32 * t;
-      there[t] = row < rows && column < cols;
-      tile[t] = load(weight + static_cast<i64>(row) * cols + column, cols, there[t]);
-    }
+    SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) tile[t] = tile_of(tiles.lines[t], there[t]);
     u32 of_rows[2];  // the metadata of each line in a byte
     u32 of_columns[2];
     SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) {
@@ -128,12 +146,10 @@ struct PruneTwoFourKernel {
   static constexpr int kNextValues = 64;
   static constexpr int kNextWord = 16;
 
-  static SPARSMITH_DEVICE Tile load(const Source* from, int cols, bool there) {
+  static SPARSMITH_DEVICE Tile tile_of(const Line (&lines)[4], bool there) {
     Tile tile;
     SPARSMITH_UNROLL for (int row = 0; row < 4; ++row) {
-      Vector<u32, sizeof(Source)> line = {};
-      if (there)
-        line = load_coherent(reinterpret_cast<const Vector<u32, sizeof(Source)>*>(from + static_cast<i64>(row) * cols));
+      const Line& line = lines[row];
       SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) tile.magnitudes[row][i] =
           float_from_bits(bits_of_float(element(line, i)) & 0x7FFFFFFFU);
       SPARSMITH_UNROLL for (int i = 0; i < 2; ++i) tile.words[row][i] =

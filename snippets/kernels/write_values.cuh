@@ -1,11 +1,11 @@
 // Writes new values of a weight to their places in a packing, by runs of indices. Where values and little padding are
-// all that an array holds, the indices are nonzeros: a gather of all elements, whose stores follow each other also in a
-// packing of the transpose. Else they are places: a scatter, which leaves other elements alone.
+// all that an array holds, the indices are nonzeros: a gather of all elements. Else they are places: a scatter, which
+// leaves other elements alone.
 //
-// One thread owns kEach indices, so that kEach loads are in flight before the first store; neighbouring threads own
-// neighbouring indices, and a block 256 kEach of them. Packings keep the nonzeros of a few rows together, so what a
-// block loads and stores meets few sectors. If there are several arrays, each has its own launch, which leaves the
-// places of the others alone.
+// Of a gather a thread owns 8 neighbouring elements, which it stores at once. In a packing of the transpose they come
+// from 8 rows: each load of a warp then meets neighbouring nonzeros, of lines that the loads of other elements meet
+// again. In a scatter neighbouring lanes own neighbouring nonzeros. If there are several arrays, each has its own
+// launch, which leaves the places of the others alone.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -19,53 +19,109 @@ template <class Source, class Stored, bool kNegativeZeros, int kThreads>
 struct WriteValuesKernel {
   SPARSMITH_ROLE(kernel)
 
-  // values: [nonzeros]; runs, offsets: indices in runs of 2^run_bits (PlaceArrays); sources: whether they are nonzeros;
-  // copies: [copy_count] pairs of a nonzero and a place; array: places [first, first + count).
+  // values: [nonzeros]; runs, offsets, run_bits, kind: of `indices` indices (PlaceArrays); copies: [copy_count] pairs
+  // of a nonzero and a place; array: places [first, first + count).
   static SPARSMITH_DEVICE void run(const Source* values, const u32* runs, const u32* offsets, const u32* copies,
-                                   Stored* array, i64 indices, int run_bits, int sources, i64 copy_count, i64 first,
+                                   Stored* array, i64 indices, int run_bits, int kind, i64 copy_count, i64 first,
                                    i64 count) {
     launch_dependents();
     wait_for_previous();
     const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
     const i64 block = static_cast<i64>(block_index_x()) * kThreads;
-    for (i64 begin = block * kEach + thread_index(); begin < indices; begin += stride * kEach) {
-      Source value[kEach] = {};
-      i64 place[kEach];
-      bool is_none[kEach] = {};
-      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) {
-        const i64 i = begin + e * kThreads;
-        place[e] = -1;
-        if (i >= indices) continue;
-        const u32 index = index_of(i, runs, offsets, run_bits, sources);
-        is_none[e] = sources != 0 && index == kNoNonzero;
-        place[e] = (sources != 0 ? i : static_cast<i64>(index)) - first;
-        if (!is_none[e]) value[e] = load_coherent(values + (sources != 0 ? static_cast<i64>(index) : i));
-      }
-      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) store(value[e], is_none[e], place[e], array, count);
+    if (kind == kPlaces) {
+      for (i64 begin = block * kEach + thread_index(); begin < indices; begin += stride * kEach)
+        scatter(values, runs, offsets, begin, indices, run_bits, array, first, count);
+    } else {
+      for (i64 begin = (block + thread_index()) * kEach; begin < indices; begin += stride * kEach)
+        gather(values, runs, offsets, begin, indices, run_bits, kind, array, first, count);
     }
     for (i64 i = block + thread_index(); i < copy_count; i += stride)
-      store(load_coherent(values + copies[2 * i]), false, static_cast<i64>(copies[2 * i + 1]) - first, array, count);
+      store(load_coherent(values + copies[2 * i]), static_cast<i64>(copies[2 * i + 1]) - first, array, count);
   }
 
  private:
-  static constexpr int kEach = 4;
-  static constexpr u32 kNoNonzero = 0x80000000U;  // as in PlaceArrays
+  // As in PlaceArrays.
+  static constexpr int kEach = 8;
+  static constexpr u32 kNoNonzero = 0x80000000U;
+  static constexpr int kPlaces = 0;
+  static constexpr int kMasks = 2;
 
-  static SPARSMITH_DEVICE u32 index_of(i64 i, const u32* runs, const u32* offsets, int run_bits, int sources) {
-    if (run_bits == 0) return load_streaming(runs + i);
-    const u32* const run = runs + 2 * (i >> run_bits);
-    const u32 offset = offsets[run[1] + static_cast<u32>(i & ((1 << run_bits) - 1))];
-    return sources != 0 && offset == kNoNonzero ? kNoNonzero : run[0] + offset;
+  using Group = Vector<u32, kEach>;
+  static constexpr int kOfLine = 16 / sizeof(Stored);
+  using Line = Vector<Stored, kOfLine>;
+
+  static SPARSMITH_DEVICE void scatter(const Source* values, const u32* runs, const u32* offsets, i64 begin,
+                                       i64 indices, int run_bits, Stored* array, i64 first, i64 count) {
+    Source value[kEach] = {};
+    i64 place[kEach];
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) {
+      const i64 i = begin + e * kThreads;
+      place[e] = -1;
+      if (i >= indices) continue;
+      u32 index = 0;
+      if (run_bits == 0) {
+        index = load_streaming(runs + i);
+      } else {
+        const u32* const run = runs + 2 * (i >> run_bits);
+        index = run[0] + offsets[run[1] + static_cast<u32>(i & ((1 << run_bits) - 1))];
+      }
+      place[e] = static_cast<i64>(index) - first;
+      value[e] = load_coherent(values + i);
+    }
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) store(value[e], place[e], array, count);
   }
 
-  static SPARSMITH_DEVICE void store(Source value, bool is_none, i64 place, Stored* array, i64 count) {
-    if (place < 0 || place >= count) return;
-    if (is_none) {
-      array[place] = from_float<Stored>(kNegativeZeros ? 0.0F : -0.0F);
+  static SPARSMITH_DEVICE void gather(const Source* values, const u32* runs, const u32* offsets, i64 begin, i64 indices,
+                                      int run_bits, int kind, Stored* array, i64 first, i64 count) {
+    const Group sources = sources_of(runs, offsets, begin, indices, run_bits, kind);
+    Source value[kEach] = {};
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) if (sources[e] != kNoNonzero) value[e] =
+        load_coherent(values + sources[e]);
+    Line lines[kEach / kOfLine];
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) lines[e / kOfLine][e % kOfLine] =
+        sources[e] == kNoNonzero ? from_float<Stored>(kNegativeZeros ? 0.0F : -0.0F) : stored(value[e]);
+    const i64 place = begin - first;
+    if (place >= 0 && place + kEach <= count && place % kEach == 0) {
+      SPARSMITH_UNROLL for (int i = 0; i < kEach / kOfLine; ++i)
+          store_whole(reinterpret_cast<Line*>(array + place) + i, lines[i]);
       return;
     }
-    const Stored stored = from_float<Stored>(to_float(value));
-    array[place] = to_float(stored) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : stored;
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) if (place + e >= 0 && place + e < count) array[place + e] =
+        lines[e / kOfLine][e % kOfLine];
+  }
+
+  // The nonzeros of kEach elements.
+  static SPARSMITH_DEVICE Group sources_of(const u32* runs, const u32* offsets, i64 begin, i64 indices, int run_bits,
+                                           int kind) {
+    Group sources;
+    if (kind == kMasks) {
+      const u32* const run = runs + 3 * (begin >> 6);
+      const bool upper = (begin & 32) != 0;
+      const u32 mask = upper ? run[2] : run[1];
+      const int bit = static_cast<int>(begin & 31);
+      u32 next = run[0] + count_bits(mask & ((1U << bit) - 1)) + (upper ? count_bits(run[1]) : 0);
+      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) sources[e] = (mask >> (bit + e) & 1) != 0 ? next++ : kNoNonzero;
+    } else if (run_bits == 0) {
+      if (begin + kEach <= indices) return load_streaming(reinterpret_cast<const Group*>(runs + begin));
+      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) sources[e] =
+          begin + e < indices ? load_streaming(runs + begin + e) : kNoNonzero;
+    } else {
+      const auto run = load_cached(reinterpret_cast<const Vector<u32, 2>*>(runs) + (begin >> run_bits));
+      sources = load_cached(
+          reinterpret_cast<const Group*>(offsets + run[1] + static_cast<u32>(begin & ((1 << run_bits) - 1))));
+      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) sources[e] =
+          sources[e] == kNoNonzero ? kNoNonzero : run[0] + sources[e];
+    }
+    return sources;
+  }
+
+  static SPARSMITH_DEVICE Stored stored(Source value) {
+    const Stored rounded = from_float<Stored>(to_float(value));
+    return to_float(rounded) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : rounded;
+  }
+
+  static SPARSMITH_DEVICE void store(Source value, i64 place, Stored* array, i64 count) {
+    if (place >= 0 && place < count) array[place] = stored(value);
   }
 };
 

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     at += 4 * all.size();
     return all;
   };
-  PlaceArrays arrays{(data[0] & 1) != 0, data[1] % 9, words(data[6]), words(data[7]), {}};
+  PlaceArrays arrays{static_cast<PlaceArrays::Kind>(data[0] % 3), data[1] % 9, words(data[6]), words(data[7]), {}};
   const std::vector<std::uint32_t> copies = words(size);
   for (std::size_t i = 0; i + 1 < copies.size(); i += 2) arrays.copies.push_back({copies[i], copies[i + 1]});
   const auto indices = sparsmith::indices_of(arrays, count, nonzeros);
@@ -31,6 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const sparsmith::PlaceCopy& copy : arrays.copies)
     if (copy.nonzero >= nonzeros) std::abort();
   for (const std::uint32_t index : *indices)
-    if (arrays.sources && index != PlaceArrays::kNoNonzero && index >= nonzeros) std::abort();
+    if (arrays.kind != PlaceArrays::Kind::kPlaces && index != PlaceArrays::kNoNonzero && index >= nonzeros)
+      std::abort();
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -105,13 +106,22 @@ void run_write(void** p) {
   const auto* runs = argument<const unsigned*>(p, 1);
   const auto* offsets = argument<const unsigned*>(p, 2);
   const int bits = argument<int>(p, 6);
+  const int kind = argument<int>(p, 7);
   for (unsigned i = 0; i < argument<std::int64_t>(p, 5); ++i) {
+    if (kind == 2) {
+      const unsigned* const masks = runs + std::ptrdiff_t{3} * (i >> 6);
+      if (!touches("fake_write", masks, 12)) return;
+      const std::uint64_t mask = masks[1] | std::uint64_t{masks[2]} << 32;
+      const std::uint64_t before = mask & ((std::uint64_t{1} << (i & 63)) - 1);
+      if ((mask >> (i & 63) & 1) != 0) write(masks[0] + std::popcount(before), i);
+      continue;
+    }
     const unsigned* const run = bits == 0 ? runs + i : runs + 2 * (i >> bits);
     if (!touches("fake_write", run, bits == 0 ? 4 : 8)) return;
     const unsigned* const offset = bits == 0 ? run : offsets + run[1] + (i & ((1U << bits) - 1));
     if (!touches("fake_write", offset)) return;
     const unsigned index = bits == 0 ? *run : run[0] + *offset;  // a sample has no padding
-    argument<int>(p, 7) != 0 ? write(index, i) : write(i, index);
+    kind != 0 ? write(index, i) : write(i, index);
   }
   const auto* copies = argument<const unsigned*>(p, 3);
   for (std::int64_t i = 0; i < argument<std::int64_t>(p, 8); ++i) {

@@ -81,7 +81,7 @@ TunedWriter TunedSample::writer() {
                     {Kind::kPacked, "values", 0},
                     {Kind::kInt64, "", formula("fact.places")},
                     {Kind::kInt32, "", formula("fact.place_run_bits")},
-                    {Kind::kInt32, "", formula("fact.place_sources")},
+                    {Kind::kInt32, "", formula("fact.place_kind")},
                     {Kind::kInt64, "", formula("fact.place_copies")},
                     {Kind::kInt64, "", 0},
                     {Kind::kInt64, "", formula("fact.places_in_values")}};
