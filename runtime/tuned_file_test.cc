@@ -223,6 +223,34 @@ TEST_F(TunedFileTest, RefusesOperatorsAndWritersThatDoNotFit) {
   refuses(writer([](TunedWriter& w) { w.plan.workspace_bytes = 16; }), "asks for workspace");
 }
 
+TEST_F(TunedFileTest, PrunersSurviveAndMustFit) {
+  const auto refuses = [&](const std::function<void(TunedWeight&)>& change, const char* reason) {
+    TunedSample sample;
+    sample.make_prunable();
+    ASSERT_TRUE(sample.contents().validate().ok());
+    change(sample.contents().weights[0]);
+    EXPECT_THAT(write_tuned_file(path_, sample.contents()).message(), testing::HasSubstr(reason));
+  };
+  using W = TunedWeight;
+  const auto argument = [](W& w) -> PlanArgument& { return w.pruners[0].plan.steps[0].arguments[0]; };
+  refuses([](W& w) { w.pruners.push_back(w.pruners[0]); }, "pruners: a writer from fp32 stands twice");
+  refuses([](W& w) { w.pruners[0].source = DataType::kFloat16; }, "a writer from fp16");
+  refuses([](W& w) { w.packings.pop_back(); }, "there is no packing two_four_transposed");
+  refuses([&](W& w) { argument(w).name = "tiles"; }, "no array tiles");
+  refuses([&](W& w) { argument(w).kind = PlanArgument::Kind::kOperand; }, "no operand two_four_transposed.tiles");
+  refuses([](W& w) { w.pruners[0].plan.steps[0].kernel = "other"; }, "no kernel other");
+  refuses([](W& w) { w.pruners[0].plan.steps[0].arguments.pop_back(); }, "pruner: kernel fake_fill: 2 arguments");
+  refuses([](W& w) { w.pruners[0].plan.workspace_bytes = 16; }, "asks for workspace");
+  sample_.make_prunable();
+  ASSERT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
+  const auto file = TunedFile::open(path_, {.trusted = true});
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  ASSERT_EQ(file->contents().weights[0].pruners.size(), 1U);
+  EXPECT_EQ(file->contents().weights[0].pruners[0].source, DataType::kFloat32);
+  EXPECT_EQ(file->contents().weights[0].pruners[0].plan, sample_.contents().weights[0].pruners[0].plan);
+  EXPECT_TRUE(file->contents().weights[1].pruners.empty());
+}
+
 TEST_F(TunedFileTest, ChainsSurvive) {
   TunedWeight& weight = sample_.contents().weights[0];
   weight.type = weight.operators[0].spec.type = DataType::kFloat16;

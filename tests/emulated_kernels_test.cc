@@ -349,8 +349,8 @@ TEST(EmulatedValueWriterTest, MistakesAreCaught) {
       {"static_cast<i64>(index) - first", "static_cast<i64>(index)"},
       {"if (kind == kPlaces)", "if (true)"},
       {"if (kind == kPlaces)", "if (false)"},
-      {"sources[e] != kNoNonzero) value", "true) value"},
-      {"sources[e] == kNoNonzero ? from_float", "false ? from_float"},
+      {"if (there[e]) value", "if (true) value"},
+      {"there[e] ? stored", "true ? stored"},
       {"kNegativeZeros ? 0.0F : -0.0F", "kNegativeZeros ? -0.0F : 0.0F"},
       {"const i64 place = begin - first", "const i64 place = begin"},
       {"place >= 0 && place + kEach <= count &&", "place >= 0 &&"},
@@ -362,17 +362,18 @@ TEST(EmulatedValueWriterTest, MistakesAreCaught) {
       {"(1U << bit) - 1", "(2U << bit) - 1"},
       {"(upper ? count_bits(run[1]) : 0)", "0"},
       {"runs + 3 * (begin >> 6)", "runs + 3 * (begin >> 7)"},
-      {"(bit + e) & 1) != 0 ? next++", "(bit + e) & 1) != 0 ? next"},
-      {"if (begin + kEach <= indices) return", "return"},
+      {"next += there[e] ? 1 : 0", "next += 1"},
+      {"mask >> bit & (1U << e)", "mask & (1U << e)"},
+      {"} else if (begin + kEach <= indices) {", "} else if (true) {"},
       {"begin + e < indices ? load", "true ? load"},
       {"(begin >> run_bits)", "(begin >> 6)"},
       {"offsets + run[1] + static", "offsets + static"},
       {"begin & ((1 << run_bits) - 1)", "begin & 7"},
-      {"sources[e] == kNoNonzero ? kNoNonzero : run", "run"},
-      {"run[0] + sources[e]", "sources[e]"},
+      {"there[e] = sources[e] != kNoNonzero", "there[e] = true"},
+      {"base = run[0]", "base = 0"},
       {"copies[2 * i + 1]", "copies[2 * i]"},
       {"place >= 0 && place < count) array", "place >= 0) array"},
-      {"to_float(rounded) == 0.0F ?", "false ?"}};
+      {"to_float(it) == 0.0F ?", "false ?"}};
   expect_caught(kMistakes, [&](const ImageOf& image_of, std::uint64_t draw) {
     Random random(seed + draw);
     std::vector<ValueWriterCase> cases;

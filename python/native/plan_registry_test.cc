@@ -122,9 +122,45 @@ TEST(PlanRegistryTest, RunsOnTheBytesThatItIsBoundTo) {
   const Registered again(sample.contents(), 0);
   ASSERT_TRUE(again.plan->bind(0, again.address()).ok());
   EXPECT_EQ(fake_cuda().modules_loaded, modules) << "kernels are loaded once";
-  for (DeviceAddress address = 256; address < 256 * 100; address += 256) ASSERT_TRUE(one.plan->bind(0, address).ok());
+  for (DeviceAddress address = 256; address < 256 * 300; address += 256) ASSERT_TRUE(one.plan->bind(0, address).ok());
   EXPECT_NE(one.plan->bind(0, one.address()).value(), *bound) << "old bindings make room";
   EXPECT_FALSE(one.plan->bind(7, one.address()).ok()) << "there is one device";
+}
+
+TEST(PlanRegistryTest, PrunesIntoTheBytesThatItIsBoundTo) {
+  TunedSample sample;
+  sample.make_prunable();
+  auto added = PlanRegistry::instance().add(sample.contents(), "sample");
+  ASSERT_TRUE(added.ok()) << added.status().to_string();
+  Plan& plan = *(*added)[0].pruned;
+  EXPECT_TRUE(plan.prunes());
+  EXPECT_FALSE((*added)[0].plan->prunes());
+  EXPECT_NE(plan.hash(), (*added)[0].plan->hash());
+  EXPECT_EQ((*added)[1].pruned, nullptr);
+  alignas(256) std::array<unsigned char, 4096> bytes = {};
+  ASSERT_LE(plan.packed_bytes(), bytes.size());
+  const auto bound = plan.bind(0, reinterpret_cast<DeviceAddress>(bytes.data()));
+  ASSERT_TRUE(bound.ok()) << bound.status().to_string();
+  alignas(16) const std::array<float, 8> dense = {};
+  auto* const stream = reinterpret_cast<CUstream>(0x42);
+  const auto prune = [&](const float* from, DataType source) {
+    return (*bound)->weight.set_values(*(*bound)->context, from, source, stream);
+  };
+  ASSERT_TRUE(prune(dense.data(), DataType::kFloat32).ok());
+  EXPECT_EQ(fake_cuda().launches.back().stream, stream);
+  const auto seven = std::ranges::find(bytes, 7);
+  EXPECT_GE(seven - bytes.begin(), static_cast<std::ptrdiff_t>(plan.packed_bytes() / 2)) << "the second packing";
+  EXPECT_EQ(std::ranges::count(bytes, 7), 16);
+  EXPECT_THAT(prune(dense.data() + 1, DataType::kFloat32).message(), HasSubstr("weight is not aligned to 16 bytes"));
+  EXPECT_FALSE(prune(dense.data(), DataType::kFloat16).ok());
+  const LaunchPlan& product = plan.weight().operators[0].choices[0].plan;
+  EXPECT_FALSE(product.steps[0].programmatic_launch) << "it could read the old weight";
+
+  // Any weight of the shape has the plan; a product that reads something else has none.
+  sample.contents().weights[0].pattern_hash = "other";
+  EXPECT_EQ(PlanRegistry::instance().add(sample.contents(), "sample").value()[0].pruned, (*added)[0].pruned);
+  sample.contents().weights[0].operators[0].choices[1].packing = "csr";
+  EXPECT_FALSE(Plan::can_prune(sample.contents().weights[0]));
 }
 
 // A sample whose first weight trains: it has the transposed product too, on a packing of its own.

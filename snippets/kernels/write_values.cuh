@@ -73,13 +73,13 @@ struct WriteValuesKernel {
 
   static SPARSMITH_DEVICE void gather(const Source* values, const u32* runs, const u32* offsets, i64 begin, i64 indices,
                                       int run_bits, int kind, Stored* array, i64 first, i64 count) {
-    const Group sources = sources_of(runs, offsets, begin, indices, run_bits, kind);
+    bool there[kEach];
+    const Group sources = sources_of(runs, offsets, begin, indices, run_bits, kind, there);
     Source value[kEach] = {};
-    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) if (sources[e] != kNoNonzero) value[e] =
-        load_coherent(values + sources[e]);
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) if (there[e]) value[e] = load_coherent(values + sources[e]);
     Line lines[kEach / kOfLine];
     SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) lines[e / kOfLine][e % kOfLine] =
-        sources[e] == kNoNonzero ? from_float<Stored>(kNegativeZeros ? 0.0F : -0.0F) : stored(value[e]);
+        there[e] ? stored(value[e]) : from_float<Stored>(kNegativeZeros ? 0.0F : -0.0F);
     const i64 place = begin - first;
     if (place >= 0 && place + kEach <= count && place % kEach == 0) {
       SPARSMITH_UNROLL for (int i = 0; i < kEach / kOfLine; ++i)
@@ -90,9 +90,9 @@ struct WriteValuesKernel {
         lines[e / kOfLine][e % kOfLine];
   }
 
-  // The nonzeros of kEach elements.
+  // The nonzeros of kEach elements, where there are some.
   static SPARSMITH_DEVICE Group sources_of(const u32* runs, const u32* offsets, i64 begin, i64 indices, int run_bits,
-                                           int kind) {
+                                           int kind, bool (&there)[kEach]) {
     Group sources;
     if (kind == kMasks) {
       const u32* const run = runs + 3 * (begin >> 6);
@@ -100,24 +100,40 @@ struct WriteValuesKernel {
       const u32 mask = upper ? run[2] : run[1];
       const int bit = static_cast<int>(begin & 31);
       u32 next = run[0] + count_bits(mask & ((1U << bit) - 1)) + (upper ? count_bits(run[1]) : 0);
-      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) sources[e] = (mask >> (bit + e) & 1) != 0 ? next++ : kNoNonzero;
-    } else if (run_bits == 0) {
-      if (begin + kEach <= indices) return load_streaming(reinterpret_cast<const Group*>(runs + begin));
-      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) sources[e] =
-          begin + e < indices ? load_streaming(runs + begin + e) : kNoNonzero;
-    } else {
+      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) {
+        there[e] = (mask >> bit & (1U << e)) != 0;
+        sources[e] = next;
+        next += there[e] ? 1 : 0;
+      }
+      return sources;
+    }
+    u32 base = 0;
+    if (run_bits != 0) {
       const auto run = load_cached(reinterpret_cast<const Vector<u32, 2>*>(runs) + (begin >> run_bits));
       sources = load_cached(
           reinterpret_cast<const Group*>(offsets + run[1] + static_cast<u32>(begin & ((1 << run_bits) - 1))));
+      base = run[0];
+    } else if (begin + kEach <= indices) {
+      sources = load_streaming(reinterpret_cast<const Group*>(runs + begin));
+    } else {
       SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) sources[e] =
-          sources[e] == kNoNonzero ? kNoNonzero : run[0] + sources[e];
+          begin + e < indices ? load_streaming(runs + begin + e) : kNoNonzero;
+    }
+    SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) {
+      there[e] = sources[e] != kNoNonzero;
+      sources[e] += base;
     }
     return sources;
   }
 
-  static SPARSMITH_DEVICE Stored stored(Source value) {
-    const Stored rounded = from_float<Stored>(to_float(value));
-    return to_float(rounded) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : rounded;
+  static SPARSMITH_DEVICE Stored stored(const Source& value) {
+    const Stored it = rounded(value);
+    return to_float(it) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : it;
+  }
+  static SPARSMITH_DEVICE Stored rounded(const Stored& value) { return value; }
+  template <class T>
+  static SPARSMITH_DEVICE Stored rounded(const T& value) {
+    return from_float<Stored>(to_float(value));
   }
 
   static SPARSMITH_DEVICE void store(Source value, i64 place, Stored* array, i64 count) {

@@ -88,6 +88,23 @@ TunedWriter TunedSample::writer() {
   return {DataType::kFloat32, {{step}, 0}};
 }
 
+void TunedSample::make_prunable() {
+  using Kind = PlanArgument::Kind;
+  TunedWeight& weight = contents_.weights[0];
+  weight.packings.resize(1);
+  weight.packings[0].arrays.push_back({"tiles", DataType::kUint8, tiles_});
+  weight.packings.push_back(weight.packings[0]);
+  for (std::size_t i = 0; i < 2; ++i) weight.packings[i].packing = kPrunedPackings[i];
+  for (TunedChoice& choice : weight.operators[0].choices) choice.packing = kPrunedPackings[0];
+  PlanStep step;
+  step.kernel = "fake_fill";
+  step.grid = {1, 1, 1};
+  step.block = {32, 1, 1};
+  step.arguments = {
+      {Kind::kPacked, std::string(kPrunedTransposedTiles), 0}, {Kind::kInt32, "", 16}, {Kind::kInt32, "", 7}};
+  weight.pruners = {{DataType::kFloat32, {{step}, 0}}};
+}
+
 void TunedSample::add_kernels() {
   cubins_.reserve(6);  // contents_ points into it
   for (const auto& [name, parameters] : {std::pair{"fake_csr", kFakeCsrParameters},

@@ -24,6 +24,9 @@ class TunedSample {
   const PackedWeight& csr() const { return csr_; }
   const CsrMatrix& matrix() const { return matrix_; }
   static TunedWriter writer();  // of values of a csr packing, by kernel fake_write; no packing has one
+  // Makes the first weight one that is pruned: its product reads the first of two packings, and kernel fake_fill writes
+  // 16 bytes of 7 into the array "tiles" of the second one.
+  void make_prunable();
 
  private:
   void add_kernels();
@@ -33,6 +36,7 @@ class TunedSample {
   PackedWeight csr_;
   PackedWeight dense_;
   std::vector<std::vector<std::byte>> cubins_;
+  std::vector<std::byte> tiles_ = std::vector<std::byte>(64);
   TunedContents contents_;
 };
 
