@@ -94,9 +94,8 @@ class SemiSparseLinear(nn.Linear):
         tuned, dtype = self.tuned, torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
         if tuned is None or tuned.pruned is None or dtype != tuned.dtype or self.weight.dtype not in (dtype, torch.float32):
             return nn.functional.linear(x, _Pruned.apply(self.weight, self.mask), self.bias)
-        with torch.autocast(x.device.type, enabled=False):
-            bias = self.bias.to(dtype) if tuned.bias else None
-            return ops.PrunedLinear.apply(x.to(dtype), self.weight, self.mask, bias, tuned.pruned.plan)[0]
+        bias = self.bias.to(dtype) if tuned.bias else None
+        return ops.PrunedLinear.apply(x.to(dtype), self.weight, self.mask, bias, tuned.pruned.plan)[0]
 
     def _load_from_state_dict(self, state_dict, prefix, *arguments):
         mask = state_dict.pop(prefix + "mask", None)

@@ -1,5 +1,6 @@
 """The programs of examples/pytorch run with their defaults, and with the options that their pages show."""
 
+import gzip
 import os
 import pathlib
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import xml.etree.ElementTree
 
 import pytest
+import torch
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/pytorch"
 
@@ -22,7 +24,8 @@ def run(tmp_path, name, *arguments):
 
 def test_every_program_has_a_test():
     assert {file.name for file in EXAMPLES.glob("*.py")} == \
-        {"custom_filter.py", "encoder.py", "serve_decoder.py", "sparse_attention.py", "sweep_sparsity.py", "train_blocks.py"}
+        {"custom_filter.py", "encoder.py", "semi_sparse.py", "serve_decoder.py", "sparse_attention.py", "sweep_sparsity.py",
+         "train_blocks.py"}
 
 
 def test_serve_decoder(tmp_path):
@@ -60,6 +63,21 @@ def test_sparse_attention(tmp_path):
     output = run(tmp_path, "sparse_attention.py")
     assert "256 x 256, 75.0 % zeros" in output
     assert float(output.split("from dense attention: ")[1]) < 1e-5
+
+
+def test_semi_sparse(tmp_path):
+    random = torch.Generator().manual_seed(3)
+    shapes = torch.rand(10, 64, generator=random) * 16
+    labels = torch.arange(200) % 10
+    images = (shapes[labels] + torch.randn(200, 64, generator=random)).clamp(0, 16)
+    with gzip.open(tmp_path / "digits.csv.gz", "wt") as file:
+        for image, label in zip(images.tolist(), labels.tolist(), strict=True):
+            file.write(",".join(f"{number:.2f}" for number in [*image, label]) + "\n")
+    output = run(tmp_path, "semi_sparse.py", "--digits", "digits.csv.gz")
+    lines = output.splitlines()
+    assert [line.split(" %")[0].strip() for line in lines] == ["0", "40", "70", "100"]
+    assert ["2:4 " in line.split(";")[1] for line in lines] == [False, True, True, True]
+    assert all(float(line.split("accuracy ")[1].split()[0]) > 30 for line in lines)
 
 
 def test_custom_filter(tmp_path):
