@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from sparsmith import ops, prune
 from sparsmith._library import SparsmithError
 from sparsmith.layers import is_linear, linear_layers, replace_module
-from sparsmith.tuned_file import TunedWeight
+from sparsmith.tuned_file import TunedWeight, load
 from sparsmith.tuning import tune_layer
 
 _tuned: dict[tuple, TunedWeight | None] = {}  # by shape, types, tokens, GPU and options: any weight of a shape has these kernels
@@ -27,7 +28,8 @@ class SemiSparseLinear(nn.Linear):
 
     x: [..., in_features], y: [..., out_features], of the type of the kernels: float16 or bfloat16. The weight has this type, or
     is float32 under ``torch.autocast``. Where no kernels fit, the layer multiplies by the pruned weight densely, with the same
-    results: for shapes for which 2:4 is not faster, for other types, and on GPUs without NVRTC.
+    results: for shapes for which 2:4 is not faster, for other types, on GPUs without NVRTC, and in a process that does not
+    have the files of the one that pickled the layer. Of patterns with equal sums it may then keep another one.
 
     ``mask``: None, or the elements that each forward keeps, [out_features, in_features] of bool (:meth:`hold_mask`).
     ``enabled``: False makes the layer dense. Make the layer with :meth:`from_linear` or
@@ -107,6 +109,16 @@ class SemiSparseLinear(nn.Linear):
             self.mask = mask.to(self.weight.device, torch.bool, copy=True)
             state_dict[prefix + "mask"] = mask
 
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if self.tuned is None or self.tuned.pruned is None or ops.known(self.tuned.pruned.plan):
+            return
+        if os.path.exists(self.tuned.file):  # a new process does not know the plan
+            load(self.tuned.file, trusted=True)
+            _known(self.tuned)
+        else:
+            self.tuned = None
+
     def extra_repr(self) -> str:
         how = "dense" if not self.enabled else "2:4 in dense products" if self.tuned is None or self.tuned.pruned is None else "2:4"
         return f"{super().extra_repr()}, {how}"
@@ -137,7 +149,7 @@ def _tuned_for(linear: nn.Linear, tokens: tuple[int, ...], dtype: torch.dtype | 
     if dtype not in (torch.float16, torch.bfloat16):
         return None
     device = weight.device.type if weight.device.type != "cuda" else str(weight.device)
-    key = (tuple(weight.shape), dtype, linear.bias is not None, tokens, device, search, tuple(sorted(options.items())))
+    key = (tuple(weight.shape), dtype, linear.bias is not None, tokens, device, search, repr(sorted(options.items())))
     if key not in _tuned:
         # Any weight does: kernels of these packings take as long for each.
         generator = torch.Generator().manual_seed(0)
@@ -148,14 +160,17 @@ def _tuned_for(linear: nn.Linear, tokens: tuple[int, ...], dtype: torch.dtype | 
         example = nn.Linear(linear.in_features, linear.out_features, linear.bias is not None, device="meta")
         example.weight = nn.Parameter(drawn.to(weight.device, dtype))
         arguments = ["--operator", "spmm,spmm_transposed", "--families", "two_four_wgmma,two_four",
-                     *(["--epilogue", "bias"] if linear.bias is not None else [])]
-        found = tune_layer(example, tokens=tokens, search=search, memory="4x", arguments=arguments, **options)
-        _tuned[key] = found and found[0][found[1]]
-        if found:
-            plan = found[0][found[1]].pruned
-            if plan is not None:
-                ops.know(plan.plan, tuple(weight.shape), linear.out_features, dtype, drawn.count_nonzero().item(), plan.packed_bytes)
+                     *(["--epilogue", "bias"] if linear.bias is not None else []), *options.get("arguments", ())]
+        found = tune_layer(example, tokens=tokens, search=search, **{"memory": "4x", **options, "arguments": arguments})
+        _tuned[key] = found and _known(found[0][found[1]])
     return _tuned[key]
+
+
+def _known(tuned: TunedWeight) -> TunedWeight:
+    """Tells the operators of the plan that prunes."""
+    if tuned.pruned is not None:
+        ops.know(tuned.pruned.plan, tuned.shape, tuned.shape[0], tuned.dtype, tuned.nnz, tuned.pruned.packed_bytes)
+    return tuned
 
 
 def swap_linear_with_semi_sparse_linear(model: nn.Module, *, tokens: Iterable[int], dtype: torch.dtype | None = None,

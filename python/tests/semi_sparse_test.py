@@ -1,6 +1,7 @@
 """Layers that prune their weight 2:4 in each forward."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -150,6 +151,22 @@ def test_a_held_mask_stays(device):
     bad = {**layer.state_dict(), "mask": mask[:4]}
     with pytest.raises(sparsmith.SparsmithError, match="mask is"):
         layer.load_state_dict(bad)
+
+
+def test_a_pickled_layer(device):
+    layer = made(device)
+    x = torch.randn(TOKENS, SIZE, device=device, dtype=torch.bfloat16)
+    expected = layer(x)
+    plan, kept = layer.tuned.pruned.plan, pickle.dumps(layer)
+    for forget in (False, True):
+        if forget:
+            del ops._shapes[plan]  # as in a new process
+        assert torch.equal(pickle.loads(kept)(x), expected)
+    del ops._shapes[plan]
+    alone = pickle.loads(kept.replace(layer.tuned.file.encode(), b"x" * len(layer.tuned.file)))
+    assert alone.tuned is None
+    assert alone(x).isfinite().all()
+    ops.know(plan, (SIZE, SIZE), SIZE, torch.bfloat16, layer.tuned.nnz, layer.tuned.pruned.packed_bytes)
 
 
 class Model(nn.Module):
