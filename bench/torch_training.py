@@ -138,11 +138,11 @@ def main():
     parser.add_argument("--inner", type=int, default=14336)
     parser.add_argument("--tokens", type=int, nargs="+", default=[4096], help="of a batch; several only with --layer")
     parser.add_argument("--block", type=int, help="prune in square blocks of this side")
-    parser.add_argument("--search", action="store_true", help="time candidates; else the cost model chooses")
+    parser.add_argument("--search", action="store_true", help="with --layer: time candidates; else the cost model chooses")
     parser.add_argument("--layer", action="store_true", help="time one layer without optimizer")
     parser.add_argument("--semi-sparse", action="store_true", help="with --layer: a weight that each forward prunes 2:4")
-    parser.add_argument("--dtype", default="bfloat16", help="of the layer")
-    parser.add_argument("--profile", action="store_true", help="print the time of each kernel of the layer")
+    parser.add_argument("--dtype", default="bfloat16", help="with --layer: of the layer")
+    parser.add_argument("--profile", action="store_true", help="with --layer: print the time of each kernel")
     options = parser.parse_args()
     if len(options.tokens) > 1 and not options.layer:
         parser.error("one number of tokens without --layer")
@@ -156,8 +156,7 @@ def main():
         masked, sparse = copy.deepcopy(dense), copy.deepcopy(dense)
         masks = [(layer.weight, layer.weight != 0) for layer in (masked[0], masked[2])]
         begin = time.time()
-        report = sparsmith.optimize(sparse, training=True, tokens=options.tokens, dtype=torch.bfloat16, search=options.search,
-                                    progress=False)
+        report = sparsmith.optimize(sparse, training=True, tokens=options.tokens, dtype=torch.bfloat16, progress=False)
         seconds = time.time() - begin
         x = torch.randn(*options.tokens, options.hidden, device="cuda")
         y = torch.randn(*options.tokens, options.hidden, device="cuda")

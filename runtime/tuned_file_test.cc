@@ -179,7 +179,7 @@ TEST_F(TunedFileTest, OperatorsAndWritersSurvive) {
 }
 
 // They read places in another form.
-TEST_F(TunedFileTest, WritersOfVersion4AreLeftOut) {
+TEST_F(TunedFileTest, WritersOfEarlierVersionsAreLeftOut) {
   sample_.contents().weights[0].packings[0].writers = {sample_.writer()};
   const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
   std::string text = tuned_contents_to_json(sample_.contents());

@@ -373,7 +373,7 @@ TEST(EmulatedValueWriterTest, MistakesAreCaught) {
       {"base = run[0]", "base = 0"},
       {"copies[2 * i + 1]", "copies[2 * i]"},
       {"place >= 0 && place < count) array", "place >= 0) array"},
-      {"to_float(it) == 0.0F ?", "false ?"}};
+      {"to_float(result) == 0.0F ?", "false ?"}};
   expect_caught(kMistakes, [&](const ImageOf& image_of, std::uint64_t draw) {
     Random random(seed + draw);
     std::vector<ValueWriterCase> cases;

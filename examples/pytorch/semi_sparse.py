@@ -53,7 +53,7 @@ class VisionTransformer(nn.Module):
 def digits(path: pathlib.Path | None) -> tuple[torch.Tensor, torch.Tensor]:
     """Images [n, 64] with values around 0, and their digits."""
     if path is None:
-        from sklearn import datasets  # noqa: PLC0415  not needed with a file
+        from sklearn import datasets  # not needed with a file
 
         images, labels = datasets.load_digits(return_X_y=True)
         return torch.tensor(images).float() / 8 - 1, torch.tensor(labels).long()

@@ -57,14 +57,6 @@ nlohmann::json json_of(const TunedChoice& choice) {
           {"measured", choice.evidence == TunedChoice::Evidence::kMeasured}};
 }
 
-nlohmann::json choices_of(const Plan& plan) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const sparsmith::TunedOperator& op : plan.weight().operators)
-    for (const TunedChoice& choice : op.choices)
-      json[std::string(operator_kind_name(op.spec.kind))].push_back(json_of(choice));
-  return json;
-}
-
 nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* pruned) {
   nlohmann::json json{{"name", weight.name},
                       {"plan", plan.hash()},
@@ -80,13 +72,15 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* 
                       {"residual", plan.spec().epilogue.residual},
                       {"gated", plan.spec().epilogue.gated},
                       {"members", nlohmann::json::array()},
-                      {"choices", choices_of(plan)},
+                      {"choices", nlohmann::json::object()},
                       {"pruned", nullptr}};
   for (const sparsmith::GroupMember& member : weight.members)
     json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
-  if (pruned != nullptr)
-    json["pruned"] = {
-        {"plan", pruned->hash()}, {"packed_bytes", pruned->packed_bytes()}, {"choices", choices_of(*pruned)}};
+  for (const sparsmith::TunedOperator& op : plan.weight().operators) {
+    nlohmann::json& choices = json["choices"][std::string(operator_kind_name(op.spec.kind))];
+    for (const TunedChoice& choice : op.choices) choices.push_back(json_of(choice));
+  }
+  if (pruned != nullptr) json["pruned"] = {{"plan", pruned->hash()}, {"packed_bytes", pruned->packed_bytes()}};
   return json;
 }
 

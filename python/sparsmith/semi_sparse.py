@@ -10,7 +10,7 @@ from torch import nn
 
 from sparsmith import ops, prune
 from sparsmith._library import SparsmithError
-from sparsmith.layers import is_linear, linear_layers, replace_module
+from sparsmith.layers import is_linear, linear_layers, names_of, replace_module
 from sparsmith.tuned_file import TunedWeight, load
 from sparsmith.tuning import tune_layer
 
@@ -114,7 +114,7 @@ class SemiSparseLinear(nn.Linear):
         if self.tuned is None or self.tuned.pruned is None or ops.known(self.tuned.pruned.plan):
             return
         if os.path.exists(self.tuned.file):  # a new process does not know the plan
-            load(self.tuned.file, trusted=True)
+            load(self.tuned.file)
             _known(self.tuned)
         else:
             self.tuned = None
@@ -183,33 +183,38 @@ def swap_linear_with_semi_sparse_linear(model: nn.Module, *, tokens: Iterable[in
     those whose name contains "lm_head", and those with features that are no multiples of 4. ``dtype``, ``search``,
     ``options``: as for :meth:`SemiSparseLinear.from_linear`.
 
-    Returns the names of the layers. Raises SparsmithError if there are none.
+    Returns the first name of each layer. Raises SparsmithError if there are none, and what
+    :meth:`SemiSparseLinear.from_linear` raises for a layer that ``filter_fn`` selects; the model is then unchanged.
     """
-    names = []
+    tokens, made = tuple(tokens), {}
     for name, layer in linear_layers(model).items():
         fits = isinstance(layer, nn.Linear) and layer.in_features % 4 == 0 and layer.out_features % 4 == 0
-        if not (filter_fn(layer, name) if filter_fn else fits and "lm_head" not in name):
-            continue
-        sparse = SemiSparseLinear.from_linear(layer, tokens=tokens, dtype=dtype, search=search, **options)
-        replace_module(model, name, sparse)
-        names.append(name)
-    if not names:
-        raise SparsmithError("no linear layer to replace: the model has none for which filter_fn is true")
-    return names
+        if name and (filter_fn(layer, name) if filter_fn else fits and "lm_head" not in name):
+            made[layer] = SemiSparseLinear.from_linear(layer, tokens=tokens, dtype=dtype, search=search, **options)
+    if not made:
+        raise SparsmithError("no linear layer to replace: no layer inside of the model fits, or filter_fn is true for none")
+    return _replace(model, made)
+
+
+def _replace(model: nn.Module, by: dict[nn.Module, nn.Module]) -> list[str]:
+    """Replaces modules under each of their names; the first name of each."""
+    names = names_of(model)
+    for module, replacement in by.items():
+        for name in names[module]:
+            replace_module(model, name, replacement)
+    return [names[module][0] for module in by]
 
 
 def swap_semi_sparse_linear_with_linear(model: nn.Module) -> list[str]:
-    """Replaces :class:`SemiSparseLinear` by ``nn.Linear``, with the same parameters. Returns the names of the layers."""
-    found = [(name, module) for name, module in model.named_modules() if isinstance(module, SemiSparseLinear)]
-    for name, module in found:
-        replace_module(model, name, module.to_linear())
-    return [name for name, _ in found]
+    """Replaces :class:`SemiSparseLinear` by ``nn.Linear``, with the same parameters. Returns the first name of each layer."""
+    return _replace(model, {module: module.to_linear() for name, module in model.named_modules()
+                            if name and isinstance(module, SemiSparseLinear)})
 
 
 class SparseThenDense:
-    """Trains the :class:`SemiSparseLinear` layers of a model 2:4 for a share of the steps, and densely for the rest, which
-    gives the model its accuracy back (as for ViT-L, PyTorch blog, 2024, "Accelerating Neural Network Training with
-    Semi-Structured (2:4) Sparsity").
+    """Trains the :class:`SemiSparseLinear` layers of a model 2:4 for a share of the steps, and densely for the rest. For
+    ViT-L the dense steps restore the accuracy of dense training (PyTorch blog, 2024, "Accelerating Neural Network Training
+    with Semi-Structured (2:4) Sparsity").
 
     Call :meth:`step` after each step of the optimizer. Parameters and the optimizer's state stay what they are.
 
@@ -259,9 +264,8 @@ class SparseThenDense:
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Goes on from a state. Load the model's first."""
         self.steps_done = state["steps_done"]
-        sparse = self.steps_done < self.sparse_steps
         for layer in self.layers:
-            layer.enabled = sparse
+            layer.enabled = self.steps_done < self.sparse_steps
 
 
 __all__ = ["SemiSparseLinear", "SparseThenDense", "swap_linear_with_semi_sparse_linear", "swap_semi_sparse_linear_with_linear"]

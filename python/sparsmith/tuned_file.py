@@ -58,7 +58,6 @@ class PrunedPlan:
 
     plan: int
     packed_bytes: int  # of both packings, on the GPU
-    operators: dict[str, tuple[Choice, ...]]  # "spmm" and, if it was tuned, "spmm_transposed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,9 +159,9 @@ class TunedFile:
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),
-                operators=_operators(weight["choices"]),
-                pruned=weight["pruned"] and PrunedPlan(weight["pruned"]["plan"], weight["pruned"]["packed_bytes"],
-                                                       _operators(weight["pruned"]["choices"])),
+                operators={operator: tuple(Choice(**choice) for choice in weight["choices"][operator])
+                           for operator in _OPERATORS if operator in weight["choices"]},
+                pruned=weight["pruned"] and PrunedPlan(**weight["pruned"]),
                 file=self.path,
             )
 
@@ -201,10 +200,6 @@ class TunedFile:
 
     def __repr__(self) -> str:
         return f"TunedFile({self.path!r}, {len(self.weights)} weights, tuned for {self.device_name or 'no GPU'})"
-
-
-def _operators(choices: dict) -> dict[str, tuple[Choice, ...]]:
-    return {operator: tuple(Choice(**choice) for choice in choices[operator]) for operator in _OPERATORS if operator in choices}
 
 
 def _runs(architecture: str, major: int, minor: int) -> bool:

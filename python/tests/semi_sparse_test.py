@@ -199,6 +199,15 @@ def trained(model, optimizer, schedule, begin, end):
     return found
 
 
+def test_a_layer_with_two_names():
+    model = nn.ModuleDict({"one": nn.Linear(8, 8)})
+    model["two"] = model["one"]
+    assert sparsmith.swap_linear_with_semi_sparse_linear(model, tokens=iter([4])) == ["one"]
+    assert isinstance(model["one"], SemiSparseLinear) and model["two"] is model["one"]
+    sparsmith.swap_semi_sparse_linear_with_linear(model)
+    assert type(model["one"]) is nn.Linear and model["two"] is model["one"]
+
+
 @pytest.mark.parametrize("refresh", [1, 3])
 def test_sparse_then_dense(refresh):
     """The optimizer's state stays; a run that is saved in its middle goes on with equal bits."""
@@ -231,6 +240,10 @@ def test_what_does_not_fit():
         SemiSparseLinear.from_linear(nn.Conv2d(4, 4, 1), tokens=(1,))
     with pytest.raises(sparsmith.SparsmithError, match="no linear layer"):
         sparsmith.swap_linear_with_semi_sparse_linear(nn.Sequential(nn.Linear(6, 6)), tokens=(1,))
+    model = Model()
+    with pytest.raises(ValueError, match="4 x 4 tiles"):
+        sparsmith.swap_linear_with_semi_sparse_linear(model, tokens=(TOKENS,), filter_fn=lambda _module, _name: True)
+    assert type(model.first) is nn.Linear  # although it fits
     with pytest.raises(ValueError, match="no SemiSparseLinear"):
         SparseThenDense(Model(), steps=4)
     for wrong in ({"sparse": 1.5}, {"steps": 0}, {"refresh": 0}):

@@ -37,11 +37,11 @@ struct PruneTwoFourKernel {
     int turn = 0;
     Tiles next = load(weight, rows, cols, block_index_x(), across, count);
     for (i64 at = block_index_x(); at < count; at += grid_size_x()) {
-      const Tiles tiles_here = next;
+      const Tiles present = next;
       next = load(weight, rows, cols, at + grid_size_x(), across, count);  // while these are pruned
       u8* const strips = shared + turn * 2 * two_four::kStripBytes;        // of the weight and of its transpose
       turn = 1 - turn;
-      prune(tiles_here, choices, strips);
+      prune(present, choices, strips);
       block_barrier();  // the next one is in front of the next use of these strips
       copy(strips, tiles + at * two_four::kStripBytes);
       const int block_row = static_cast<int>(at / across);

@@ -127,8 +127,8 @@ struct WriteValuesKernel {
   }
 
   static SPARSMITH_DEVICE Stored stored(const Source& value) {
-    const Stored it = rounded(value);
-    return to_float(it) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : it;
+    const Stored result = rounded(value);
+    return to_float(result) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : result;
   }
   static SPARSMITH_DEVICE Stored rounded(const Stored& value) { return value; }
   template <class T>
