@@ -7,6 +7,8 @@ graph; the three models take turns. Prints one JSON object a sparsity.
 --layer: of one layer of INNER outputs, forward and backward with the gradient of x, in bf16 without optimizer: dense and
 sparse; and the time that the host takes to enqueue them.
 --layer --semi-sparse: the same with a weight that each forward prunes 2:4.
+--layer --updates COUNT: of a layer whose pattern moves by RigL: an update of the pattern, the gradient of the dense weight that
+it follows, a dense forward, and the memory of PyTorch before and after COUNT updates. --verify checks each of them on the host.
 """
 
 import argparse
@@ -131,6 +133,64 @@ def time_layer(options, sparsity):
         del steps
 
 
+def elapsed_ms(work, times=5):
+    """The least of some, on the GPU: the host may be late."""
+    found = []
+    for _ in range(times):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        found.append(begin.elapsed_time(end))
+    return round(min(found), 3)
+
+
+def time_updates(options, sparsity):
+    torch.manual_seed(0)
+    dtype, block = getattr(torch, options.dtype), options.block or 1
+    dense = nn.Linear(options.hidden, options.inner, bias=False, device="cuda")
+    sparsmith.prune.random_(dense, sparsity, pattern=(block, block))
+    dense = dense.to(dtype)
+    layer = sparsmith.SparseLinear.from_linear(dense, tokens=tuple(options.tokens), training=True, moving_block=block,
+                                               search=options.search)
+    model = nn.Sequential(layer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    rigl = sparsmith.training.RigL(model, optimizer, steps=10**9, interval=1, fraction=0.3)
+    x = torch.randn(options.tokens[0], options.hidden, device="cuda", dtype=dtype)
+    grad = torch.randn(options.tokens[0], options.inner, device="cuda", dtype=dtype)
+    model(x).backward(grad)
+    optimizer.step()
+    gradient = torch.randn(options.inner, options.hidden, device="cuda", dtype=dtype)
+
+    def update():
+        layer.dense_zeros.grad = gradient.normal_()
+        rigl.step()
+
+    draw = elapsed_ms(gradient.normal_)
+    update_ms = elapsed_ms(update) - draw
+    result = {"device": torch.cuda.get_device_name(), "sparsity": sparsity, "block": block, "dtype": options.dtype,
+              "shape": [options.inner, options.hidden], "tokens": options.tokens[0], "choices": layer.tuned.choices_text(),
+              "update_ms": round(update_ms, 3), "dense_gradient_ms": elapsed_ms(lambda: grad.t() @ x),
+              "dense_forward_ms": elapsed_ms(lambda: dense(x))}
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(options.updates):
+        update()
+        if options.verify:
+            sparsmith._library.check_packed(layer.plan, layer.packed.cpu())
+    result["updates"], result["verified"] = options.updates, options.verify
+    result["bytes_before_and_after"] = [before, torch.cuda.memory_allocated()]
+    result["most_bytes"] = torch.cuda.max_memory_allocated()
+    print(json.dumps(result), flush=True)
+    if options.profile:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            update()
+        print(profile.key_averages().table(sort_by="self_cuda_time_total", max_name_column_width=60, row_limit=30), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--sparsity", type=float, nargs="+", default=[0.9])
@@ -141,6 +201,8 @@ def main():
     parser.add_argument("--search", action="store_true", help="with --layer: time candidates; else the cost model chooses")
     parser.add_argument("--layer", action="store_true", help="time one layer without optimizer")
     parser.add_argument("--semi-sparse", action="store_true", help="with --layer: a weight that each forward prunes 2:4")
+    parser.add_argument("--updates", type=int, default=0, help="with --layer: time updates of a pattern that moves, so many")
+    parser.add_argument("--verify", action="store_true", help="with --updates: check each of them on the host")
     parser.add_argument("--dtype", default="bfloat16", help="with --layer: of the layer")
     parser.add_argument("--profile", action="store_true", help="with --layer: print the time of each kernel")
     options = parser.parse_args()
@@ -148,7 +210,7 @@ def main():
         parser.error("one number of tokens without --layer")
     for sparsity in options.sparsity:
         if options.layer:
-            time_layer(options, sparsity)
+            (time_updates if options.updates else time_layer)(options, sparsity)
             continue
         torch.manual_seed(0)
         dense = nn.Sequential(nn.Linear(options.hidden, options.inner), nn.GELU(), nn.Linear(options.inner, options.hidden)).cuda()

@@ -149,7 +149,7 @@ Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType 
 class BsrReader : public PackedReader {
  public:
   BsrReader(const PackedView& view, const BsrPacking& packing, PackedParts& parts)
-      : packing_(packing), grid_(packing, view.rows, view.cols) {
+      : packing_(packing), grid_(packing, view.rows, view.cols), spare_(view.spare) {
     parts.expect_fact("block_rows", grid_.rows);
     parts.expect_fact("block_columns", grid_.columns);
     stored_ = parts.fact("blocks", 0, (std::int64_t{1} << 31) - 1);
@@ -162,7 +162,8 @@ class BsrReader : public PackedReader {
 
   Status check_bounds(int threads) override {
     if (packing_.all) return {};
-    if (row_blocks_[0] != 0 || row_blocks_[grid_.rows] != stored_)
+    const std::int64_t used = row_blocks_[grid_.rows];
+    if (row_blocks_[0] != 0 || (spare_ ? used > stored_ : used != stored_))
       return invalid_input(fmt::format("row_blocks does not share out {} blocks", stored_));
     if (packing_.line > 0) {
       std::vector<bool> seen(grid_.rows);
@@ -225,6 +226,7 @@ class BsrReader : public PackedReader {
 
   const BsrPacking packing_;
   const Grid grid_;
+  const bool spare_;
   std::int64_t stored_ = 0;  // blocks
   Elements<std::uint16_t> values_;
   Elements<std::uint32_t> row_blocks_, block_columns_, row_order_;

@@ -27,6 +27,7 @@ struct PackedView {
   DataType value_type = DataType::kFloat32;
   std::span<const PackedArrayView> arrays;
   const Facts* facts = nullptr;  // null: none
+  bool spare = false;            // arrays may end in room that nothing uses (formats/pattern_room.h)
 };
 
 // The weight that the arrays should hold: CsrMatrix's nnz, pattern_hash() and value_hash().

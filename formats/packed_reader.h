@@ -43,6 +43,10 @@ class Elements {
     return bytes_.size() == elements.size_bytes() &&
            (bytes_.empty() || std::memcmp(bytes_.data(), elements.data(), bytes_.size()) == 0);
   }
+  // The same for the first numbers.
+  bool begins_with(std::span<const T> elements) const {
+    return bytes_.size() >= elements.size_bytes() && Elements(bytes_.first(elements.size_bytes())).holds(elements);
+  }
 
  private:
   std::span<const std::byte> bytes_;

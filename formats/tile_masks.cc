@@ -161,7 +161,7 @@ Status pack_weight(const CsrMatrix& matrix, const TileMasksPacking& packing, Dat
 class TileMasksReader : public PackedReader {
  public:
   TileMasksReader(const PackedView& view, const TileMasksPacking& packing, PackedParts& parts)
-      : grid_(packing, view.rows, view.cols), one_(half_bits(1.0F, view.value_type)) {
+      : grid_(packing, view.rows, view.cols), one_(half_bits(1.0F, view.value_type)), spare_(view.spare) {
     groups_ = parts.fact("groups", 0, kLimit - 1);
     tiles_ = parts.fact("tiles", 0, kLimit - 1);
     nonzeros_ = parts.fact("nonzeros", 0, kLimit - 1);
@@ -177,7 +177,8 @@ class TileMasksReader : public PackedReader {
   }
 
   Status check_bounds(int threads) override {
-    if (group_tiles_[0] != 0 || group_tiles_[groups_] != tiles_)
+    const std::int64_t used = group_tiles_[groups_];
+    if (group_tiles_[0] != 0 || (spare_ ? used > tiles_ : used != tiles_))
       return invalid_input(fmt::format("group_tiles does not share out {} tiles", tiles_));
     panel_groups_.resize(grid_.panels);
     for (std::int64_t group = 0; group < groups_; ++group) {
@@ -203,8 +204,11 @@ class TileMasksReader : public PackedReader {
   Status check_whole(const UnpackedRows& rows) const override {
     if (rows.nnz() != nonzeros_) return invalid_input(fmt::format("{} nonzeros, not {}", rows.nnz(), nonzeros_));
     const Structure all = structure_of(rows.matrix(), grid_);
-    if (group_panels_.holds(all.group_panels) && group_tiles_.holds(all.group_tiles) && columns_.holds(all.columns) &&
-        masks_.holds(all.masks) && firsts_.holds(all.firsts))
+    const auto same = [this](const Elements<std::uint32_t>& own, std::span<const std::uint32_t> other) {
+      return spare_ ? own.begins_with(other) : own.holds(other);
+    };
+    if (same(group_panels_, all.group_panels) && same(group_tiles_, all.group_tiles) && same(columns_, all.columns) &&
+        same(masks_, all.masks) && same(firsts_, all.firsts))
       return {};
     return invalid_input("groups, tiles or places are not as packers write them");
   }
@@ -239,6 +243,7 @@ class TileMasksReader : public PackedReader {
 
   const Grid grid_;
   const std::uint32_t one_;  // in place of values
+  const bool spare_;
   std::int64_t groups_ = 0;
   std::int64_t tiles_ = 0;
   std::int64_t nonzeros_ = 0;

@@ -15,6 +15,7 @@ import gzip
 import pathlib
 import statistics
 import time
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -23,16 +24,16 @@ import sparsmith
 
 
 class Block(nn.Module):
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, causal: bool = False) -> None:
         super().__init__()
-        self.heads = max(1, hidden // 64)
+        self.heads, self.causal = max(1, hidden // 64), causal
         self.norms = nn.ModuleList([nn.LayerNorm(hidden), nn.LayerNorm(hidden)])
         self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
         self.mlp = nn.Sequential(nn.Linear(hidden, 4 * hidden), nn.GELU(), nn.Linear(4 * hidden, hidden))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.norms[0](x)).chunk(3, -1))
-        x = x + self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        x = x + self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).flatten(2))
         return x + self.mlp(self.norms[1](x))
 
 
@@ -62,27 +63,82 @@ def digits(path: pathlib.Path | None) -> tuple[torch.Tensor, torch.Tensor]:
     return rows[:, :64] / 8 - 1, rows[:, 64].long()
 
 
+class Step:
+    """A step of training on a batch. On a GPU it is captured in a CUDA graph after some steps: the host would need longer than
+    the GPU. ``loss(model, *batch)``."""
+
+    def __init__(self, model: nn.Module, loss: Callable[..., torch.Tensor], rate: float, device: str) -> None:
+        self.model, self.loss, self.device, self.gpu = model, loss, device, device == "cuda"
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(rate, device=device), weight_decay=0.05,
+                                           capturable=self.gpu)
+        self.batch: list[torch.Tensor] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Captures anew, as the model changed."""
+        self.graph, self.eager_steps = None, 0
+
+    def _run(self) -> torch.Tensor:
+        self.optimizer.zero_grad()
+        with torch.autocast(self.device, dtype=torch.bfloat16):
+            loss = self.loss(self.model, *self.batch)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def __call__(self, *batch: torch.Tensor, captured: bool = True) -> tuple[torch.Tensor, float | None]:
+        """The loss, and the milliseconds of the step; None for those to warm up. ``captured``: False runs without the graph."""
+        if not self.batch:
+            self.batch = [each.clone() for each in batch]
+            self.stream = torch.cuda.Stream() if self.gpu else None
+        for own, each in zip(self.batch, batch, strict=True):
+            own.copy_(each)
+        if self.gpu:
+            torch.cuda.synchronize()
+        begin, replays = time.perf_counter(), self.graph is not None and captured
+        if not self.gpu:
+            return self._run(), 1e3 * (time.perf_counter() - begin)
+        if replays:
+            self.graph.replay()
+            loss = self.captured_loss
+        else:
+            self.stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.stream):
+                loss = self._run()
+            torch.cuda.current_stream().wait_stream(self.stream)
+            self.eager_steps += 1
+        torch.cuda.synchronize()
+        ms = 1e3 * (time.perf_counter() - begin)
+        if self.graph is None and self.eager_steps == 3 and captured:
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.captured_loss = self._run()
+        return loss, ms if replays else None
+
+
+def image_loss(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(model(images).float(), labels)
+
+
 def train(model: nn.Module, share: float, images: torch.Tensor, labels: torch.Tensor, options: argparse.Namespace,
           device: str) -> dict[bool, float]:
     """Milliseconds of a step, by whether it was 2:4."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=0.05)
-    rates = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.rate, total_steps=options.steps, pct_start=0.1)
+    run = Step(model, image_loss, options.rate, device)
+    rates = torch.optim.lr_scheduler.OneCycleLR(run.optimizer, options.rate, total_steps=options.steps, pct_start=0.1,
+                                                cycle_momentum=False)
     schedule = sparsmith.SparseThenDense(model, steps=options.steps, sparse=share)
     random = torch.Generator().manual_seed(options.seed)
     times: dict[bool, list[float]] = {}
     for _ in range(options.steps):
         chosen = torch.randint(len(images), (options.batch,), generator=random).to(device)
         sparse = schedule.layers[0].enabled
-        begin = time.perf_counter()
-        with torch.autocast(device, dtype=torch.bfloat16):
-            loss = nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.item()  # waits
-        times.setdefault(sparse, []).append(1e3 * (time.perf_counter() - begin))
+        _, ms = run(images[chosen], labels[chosen])
+        if ms is not None:
+            times.setdefault(sparse, []).append(ms)
         rates.step()
         schedule.step()
+        if schedule.layers[0].enabled != sparse:
+            run.forget()
     return {sparse: statistics.median(each) for sparse, each in times.items()}
 
 

@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=3e-4, help="learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--only", choices=COLOURS, help="one of the runs")
     parser.add_argument("--plot", type=pathlib.Path, help="an SVG file to write")
     options = parser.parse_args()
     device = "cuda" if gpu else "cpu"
@@ -134,6 +135,8 @@ def main() -> None:
 
     lines = {}
     for name, make in {"dense": lambda: copy.deepcopy(dense).to(device), "masked dense": masked, "block-sparse": sparse}.items():
+        if options.only not in (None, name):
+            continue
         model = make()
         if gpu:
             torch.cuda.reset_peak_memory_stats()

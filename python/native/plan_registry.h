@@ -1,134 +1,20 @@
-// The plans of tuned weights, by content hash. A plan is all of a tuned weight but its bytes: kernels, launch plans,
-// and the layout of the packed arrays. The bytes belong to PyTorch: one tensor of bytes for each weight, on any device.
-//
-// A plan is made for a constant weight, with spmm alone, or for new values: with all operators of the weight, and with
-// the places of values behind the arrays of each packing. Its runs take the values as an operand. A value array that
-// they write as a whole lies in the workspace of a run, in front of what the kernels ask for.
+// The plans of tuned weights, by content hash.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "runtime/cuda_context.h"
-#include "runtime/kernel_module.h"
+#include "python/native/plan.h"
 #include "runtime/loaded_model.h"
-#include "runtime/training_memory.h"
-#include "runtime/tuned_file.h"
 
 namespace sparsmith::torch {
-
-// A kernel of a tuned file that owns its binaries. It has no source. The plans of a file share it.
-struct PlanKernel {
-  explicit PlanKernel(const TunedKernel& from);
-  PlanKernel(const PlanKernel&) = delete;
-  PlanKernel& operator=(const PlanKernel&) = delete;
-
-  std::vector<std::vector<std::byte>> cubins;
-  TunedKernel kernel;  // a view of them
-  std::string hash;    // of names and bytes
-};
-
-// Where a packed array lies.
-struct PackedPlace {
-  std::string name;
-  DataType type = DataType::kUint8;
-  std::size_t offset = 0;  // a multiple of 256
-  std::size_t bytes = 0;
-  ArrayMemory in = ArrayMemory::kKept;  // kKept: in the bytes of the weight
-};
-
-// A plan that is bound to a weight's bytes on a GPU.
-struct BoundWeight {
-  std::shared_ptr<const CudaContext> context;
-  std::vector<std::shared_ptr<const KernelModule>> kernels;
-  LoadedWeight weight;
-
-  // REQUIRES: the plan has the operator.
-  const LoadedOperator& op(OperatorKind kind) const;
-};
-
-// Immutable, but for the bindings, which any thread may ask for.
-class Plan {
- public:
-  enum class Values : std::uint8_t {
-    kConstant,
-    kWritten,  // each run takes them as an operand
-    kPruned,   // prune() makes the packed bytes of a dense weight; the plan is of any weight of its shape
-  };
-  // `written`: for kWritten, for each packing, as written_arrays() makes them. REQUIRES: for kPruned: can_prune().
-  Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
-       std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file, Values values,
-       std::span<const WriterArrays> written);
-  // Whether the weight has plans that prune, and its products read nothing but the packings that these write.
-  static bool can_prune(const TunedWeight& weight);
-
-  std::int64_t hash() const { return hash_; }
-  const std::string& file() const { return file_; }  // that the plan was loaded from
-  const TunedWeight& weight() const { return weight_; }
-  const OperatorSpec& spec() const { return weight_.op(OperatorKind::kSpmm)->spec; }
-  std::size_t packed_bytes() const { return packed_bytes_; }
-  bool takes_values() const { return values_ == Values::kWritten; }
-  bool prunes() const { return values_ == Values::kPruned; }
-
-  // Writes the packed arrays of `weight`, whose plan this is, into packed_bytes() bytes. Gaps become 0.
-  void copy_arrays(const TunedWeight& weight, std::span<const WriterArrays> written, std::byte* to) const;
-
-  // The packed bytes of a dense weight, [rows][cols] numbers of the type `source`, pruned. REQUIRES: prunes().
-  Status prune(const void* dense, DataType source, std::byte* to) const;
-
-  // The weight in `packed`, on the host; of a plan that takes values the pattern, with values of 1. Checks all of it.
-  // Errors: those of sparsmith::unpack().
-  Result<CsrMatrix> unpack(std::span<const std::byte> packed) const;
-  // Ok if kernels may read `packed`. Errors: those of check_packed().
-  Status check(std::span<const std::byte> packed) const;
-
-  // The plan bound to the bytes at `packed` on a GPU, now or by an earlier call. Error: kUnsupported if the plan has no
-  // kernel for the GPU.
-  Result<std::shared_ptr<const BoundWeight>> bind(int device, DeviceAddress packed);
-
- private:
-  // A packing, with what its view points to besides the packed bytes.
-  struct Viewed {
-    PackedView packing;
-    std::vector<PackedArrayView> arrays;
-    std::vector<std::vector<std::byte>> copies;  // arrays that are not in the packed bytes, and those with ones
-  };
-  // `ones`: values of 1 at these places.
-  std::unique_ptr<Viewed> view(std::size_t packing, std::span<const std::byte> packed,
-                               std::span<const std::uint32_t> ones = {}) const;
-  // Of all values in a packing. Error: kInvalidInput.
-  Result<std::vector<std::uint32_t>> places_in(std::size_t packing, std::span<const std::byte> packed) const;
-  Status check_size(std::span<const std::byte> packed) const;
-  std::string text() const;  // all that the hash depends on
-  Result<std::shared_ptr<const BoundWeight>> bind_anew(int device, DeviceAddress packed) const;
-
-  struct Binding {
-    int device = 0;
-    DeviceAddress packed = 0;
-    std::shared_ptr<const BoundWeight> bound;
-  };
-  static constexpr std::size_t kMostBindings = 256;
-
-  TunedWeight weight_;                                                // without the bytes of arrays
-  std::vector<std::vector<PackedPlace>> places_;                      // of each packing
-  std::vector<std::vector<PackedPlace>> written_;                     // of each packing: what its writers read besides
-  std::vector<Facts> writer_facts_;                                   // of each packing
-  std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
-  std::size_t packed_bytes_ = 0;
-  Values values_ = Values::kConstant;
-  std::string file_;
-  std::int64_t hash_ = 0;
-
-  std::mutex mutex_;
-  std::vector<Binding> bindings_;  // the newest at the end
-};
 
 // All plans of the process. They stay until it ends, as do loaded kernels: graphs of any age may launch them.
 class PlanRegistry {
@@ -140,9 +26,11 @@ class PlanRegistry {
     std::vector<WriterArrays> written;  // of each packing; empty for a constant weight
     std::shared_ptr<Plan> pruned;       // Plan::Values::kPruned; null: the weight has no such plan
   };
-  // Adds the plans of a file's weights, in the order of the file. `updatable`: for new values. Errors: kUnsupported for
-  // a weight without spmm, in another layout than token_major, or, if updatable, without writers.
-  Result<std::vector<Added>> add(const TunedContents& contents, const std::string& file, bool updatable = false);
+  // Adds the plans of a file's weights, in the order of the file. `updatable`: for new values; `block`: and, unless 0,
+  // for other patterns of blocks of this side. Errors: kUnsupported for a weight without spmm, in another layout than
+  // token_major, or, if updatable, without writers; and for a packing that takes no other patterns.
+  Result<std::vector<Added>> add(const TunedContents& contents, const std::string& file, bool updatable = false,
+                                 std::int64_t block = 0);
   // Null: no file with this plan was loaded.
   std::shared_ptr<Plan> find(std::int64_t hash) const;
 

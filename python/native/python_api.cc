@@ -21,6 +21,7 @@ using sparsmith::Status;
 using sparsmith::TunedChoice;
 using sparsmith::TunedFile;
 using sparsmith::TunedWeight;
+using sparsmith::torch::PackedPlace;
 using sparsmith::torch::Plan;
 using sparsmith::torch::PlanRegistry;
 
@@ -57,6 +58,21 @@ nlohmann::json json_of(const TunedChoice& choice) {
           {"measured", choice.evidence == TunedChoice::Evidence::kMeasured}};
 }
 
+// Of a plan that takes values.
+nlohmann::json packings_of(const Plan& plan) {
+  nlohmann::json all = nlohmann::json::array();
+  for (std::size_t i = 0; i < plan.weight().packings.size(); ++i) {
+    nlohmann::json arrays = nlohmann::json::object();
+    for (const PackedPlace& place : plan.arrays(i))
+      if (place.in == sparsmith::ArrayMemory::kKept)
+        arrays[place.name] = {{"offset", place.offset}, {"bytes", place.bytes}};
+    sparsmith::Facts facts = plan.weight().packings[i].facts;
+    facts.insert(plan.writer_facts(i).begin(), plan.writer_facts(i).end());
+    all.push_back({{"packing", plan.weight().packings[i].packing}, {"arrays", arrays}, {"facts", facts}});
+  }
+  return all;
+}
+
 nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* pruned) {
   nlohmann::json json{{"name", weight.name},
                       {"plan", plan.hash()},
@@ -73,7 +89,8 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* 
                       {"gated", plan.spec().epilogue.gated},
                       {"members", nlohmann::json::array()},
                       {"choices", nlohmann::json::object()},
-                      {"pruned", nullptr}};
+                      {"pruned", nullptr},
+                      {"packings", plan.takes_values() ? packings_of(plan) : nlohmann::json()}};
   for (const sparsmith::GroupMember& member : weight.members)
     json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
   for (const sparsmith::TunedOperator& op : plan.weight().operators) {
@@ -84,10 +101,10 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* 
   return json;
 }
 
-Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted, bool updatable) {
+Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted, bool updatable, std::int64_t block) {
   SPARSMITH_ASSIGN_OR_RETURN(TunedFile file, TunedFile::open(path, {.trusted = trusted}));
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<PlanRegistry::Added> plans,
-                             PlanRegistry::instance().add(file.contents(), path, updatable));
+                             PlanRegistry::instance().add(file.contents(), path, updatable, block));
   auto open = std::make_unique<OpenFile>(OpenFile{std::move(file), std::move(plans), {}});
   nlohmann::json weights = nlohmann::json::array();
   for (std::size_t i = 0; i < open->plans.size(); ++i)
@@ -124,11 +141,12 @@ SPARSMITH_API int sparsmith_torch_register(void) {
 }
 
 // Maps and checks a tuned file, and registers its plans. The file stays mapped until it is closed; plans stay.
-// `updatable`: plans with all operators, for new values.
-SPARSMITH_API OpenFile* sparsmith_torch_open(const char* path, int trusted, int updatable) {
+// `updatable`: plans with all operators, for new values; `block`: unless 0, for patterns that move, in blocks of this
+// side.
+SPARSMITH_API OpenFile* sparsmith_torch_open(const char* path, int trusted, int updatable, std::int64_t block) {
   std::unique_ptr<OpenFile> file;
   guarded([&]() -> Status {
-    SPARSMITH_ASSIGN_OR_RETURN(file, open_file(path, trusted != 0, updatable != 0));
+    SPARSMITH_ASSIGN_OR_RETURN(file, open_file(path, trusted != 0, updatable != 0, block));
     return {};
   });
   return file.release();

@@ -7,7 +7,7 @@
     model(inputs)
 """
 
-from sparsmith import prune
+from sparsmith import patterns, prune, training
 from sparsmith._library import SparsmithError
 from sparsmith._library import version as __version__
 from sparsmith.block_sparse import BlockSparseLinear, BlockSparseModelPatcher, ModelPatcher
@@ -20,12 +20,12 @@ from sparsmith.semi_sparse import (
     swap_linear_with_semi_sparse_linear,
     swap_semi_sparse_linear_with_linear,
 )
-from sparsmith.training import TrainableSparseLinear
+from sparsmith.trainable_linear import TrainableSparseLinear
 from sparsmith.tuned_file import Choice, Member, PrunedPlan, TunedFile, TunedWeight, load
 from sparsmith.tuning import tune
 
 __all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "KernelTime", "LayerReport", "Member",
            "ModelPatcher", "ModelReport", "PatchReport", "PrunedPlan", "SemiSparseLinear", "SparseGroup",
            "SparseGroupMember", "SparseLinear", "SparseThenDense", "SparsmithError", "StepProfile", "TrainableSparseLinear",
-           "TunedFile", "TunedWeight", "__version__", "load", "optimize", "patch_model", "prune", "report_model",
-           "swap_linear_with_semi_sparse_linear", "swap_semi_sparse_linear_with_linear", "tune", "unpatch_model"]
+           "TunedFile", "TunedWeight", "__version__", "load", "optimize", "patch_model", "patterns", "prune", "report_model",
+           "swap_linear_with_semi_sparse_linear", "swap_semi_sparse_linear_with_linear", "training", "tune", "unpatch_model"]

@@ -39,7 +39,7 @@ def _load() -> ctypes.CDLL:
         ("error", text, []),
         ("version", text, []),
         ("register", ctypes.c_int, []),
-        ("open", pointer, [text, ctypes.c_int, ctypes.c_int]),
+        ("open", pointer, [text, ctypes.c_int, ctypes.c_int, ctypes.c_int64]),
         ("close", None, [pointer]),
         ("describe", text, [pointer]),
         ("read", ctypes.c_int, [pointer, size, pointer]),
@@ -65,11 +65,12 @@ version: str = _library.sparsmith_torch_version().decode()
 
 
 class OpenFile:
-    """A tuned file, mapped and checked; its plans are registered. ``updatable``: plans of all operators, for new values."""
+    """A tuned file, mapped and checked; its plans are registered. ``updatable``: plans of all operators, for new values.
+    ``moving_block``: unless 0, for other patterns too, of blocks of this side."""
 
-    def __init__(self, path: str, trusted: bool, updatable: bool) -> None:
+    def __init__(self, path: str, trusted: bool, updatable: bool, moving_block: int) -> None:
         self._handle = None
-        self._handle = _library.sparsmith_torch_open(os.fsencode(path), int(trusted), int(updatable))
+        self._handle = _library.sparsmith_torch_open(os.fsencode(path), int(trusted), int(updatable), moving_block)
         if not self._handle:
             raise _error()
         self.description = json.loads(_library.sparsmith_torch_describe(self._handle))

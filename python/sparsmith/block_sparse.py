@@ -22,7 +22,7 @@ from sparsmith.layers import (
     shape_of,
     trains,
 )
-from sparsmith.training import TrainableSparseLinear, pattern_of
+from sparsmith.trainable_linear import TrainableSparseLinear, pattern_of
 from sparsmith.tuning import tune_layer
 
 _tuning = threading.Lock()

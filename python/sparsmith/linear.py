@@ -135,7 +135,7 @@ class SparseLinear(_TunedModule):
 
     @staticmethod
     def from_linear(linear: nn.Module, *, tokens: tuple[int, ...] = (1, 8, 32), search: bool = False,
-                    training: bool = False, **options) -> nn.Module:
+                    training: bool = False, moving_block: int = 0, **options) -> nn.Module:
         """The sparse layer of an ``nn.Linear`` or transformers ``Conv1D``, tuned for these numbers of tokens.
 
         A cost model chooses the kernels from the pattern of the weight. Nothing is timed, and ``choices`` are not
@@ -145,21 +145,22 @@ class SparseLinear(_TunedModule):
 
         ``search``: time candidates on the GPU, which takes seconds. A GPU of another architecture is searched in any case.
         ``training``: the layer is a :class:`TrainableSparseLinear` with the values of ``linear``, tuned for the three products
-        of a step; ``tokens`` are then those of a batch. ``options``: as for :func:`sparsmith.tune`, such as
+        of a step; ``tokens`` are then those of a batch. ``moving_block``: unless 0, the pattern may change, in aligned blocks
+        of this side (:meth:`TrainableSparseLinear.update_pattern`). ``options``: as for :func:`sparsmith.tune`, such as
         ``dtype=torch.bfloat16`` for float32 values under ``torch.autocast``.
 
         Returns ``linear`` itself if it is on a GPU and NVRTC is missing, with one warning. Raises SparsmithError for a
         weight with too few zeros."""
-        from sparsmith.training import TrainableSparseLinear
+        from sparsmith.trainable_linear import TrainableSparseLinear
         from sparsmith.tuning import tune_layer
 
-        tuned = tune_layer(linear, tokens=tokens, search=search, training=training, **options)
+        tuned = tune_layer(linear, tokens=tokens, search=search, training=training, moving_block=moving_block, **options)
         if tuned is None:
             return linear
         if not training:
             return SparseLinear.from_tuned(*tuned, linear.bias, parameter_of(linear).device)
         file, name = tuned
-        layer = TrainableSparseLinear(dense_of(linear), linear.bias, file.pattern(name))
+        layer = TrainableSparseLinear(dense_of(linear), linear.bias, file.pattern(name), moving_block)
         layer.values.requires_grad_(parameter_of(linear).requires_grad)
         layer.attach(file, name)
         return layer.train(linear.training)

@@ -130,17 +130,18 @@ class Linear(torch.autograd.Function):
 
 
 class TrainedLinear(torch.autograd.Function):
-    """``linear`` with gradients of x, values and bias."""
+    """``linear`` with gradients of x, values and bias, and of all elements of the weight if there are ``zeros``, which stand
+    for the dense weight."""
 
     @staticmethod
-    def forward(x, values, packed, bias, plan):
+    def forward(x, values, packed, bias, plan, zeros):
         return linear(x, packed, bias, plan, None, values)
 
     @staticmethod
     def setup_context(context, inputs, output):
-        x, values, packed, bias, context.plan = inputs
-        needs_x, needs_values, _, needs_bias, _ = context.needs_input_grad
-        context.save_for_backward(x if needs_values else None, values if needs_x else None, packed)
+        x, values, packed, bias, context.plan, zeros = inputs
+        needs_x, needs_values, _, needs_bias, _, context.needs_dense = context.needs_input_grad
+        context.save_for_backward(x if needs_values or zeros is not None else None, values if needs_x else None, packed)
         context.has_bias = bias is not None and needs_bias
         context.values_type = values.dtype
 
@@ -151,7 +152,12 @@ class TrainedLinear(torch.autograd.Function):
         grad_x = None if values is None else linear_transposed(grad, packed, context.plan, values)
         grad_values = None if x is None else sampled(x, grad, packed, context.plan).to(context.values_type)
         grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0) if context.has_bias else None
-        return grad_x, grad_values, None, grad_bias, None
+        dense = _dense_gradient(grad, x).to(context.values_type) if context.needs_dense else None
+        return grad_x, grad_values, None, grad_bias, None, dense
+
+
+def _dense_gradient(grad, x):
+    return grad.reshape(-1, grad.shape[-1]).t() @ x.reshape(-1, x.shape[-1])
 
 
 class PrunedLinear(torch.autograd.Function):
@@ -178,7 +184,6 @@ class PrunedLinear(torch.autograd.Function):
     def backward(context, grad, _):
         x, packed = context.saved_tensors
         grad = grad.contiguous()
-        lines = grad.view(-1, grad.shape[-1])
         grad_x = None if packed is None else linear_transposed(grad, packed, context.plan)
-        grad_weight = None if x is None else (lines.t() @ x.reshape(-1, x.shape[-1])).to(context.weight_type)
-        return grad_x, grad_weight, None, lines.sum(0) if context.has_bias else None, None
+        grad_weight = None if x is None else _dense_gradient(grad, x).to(context.weight_type)
+        return grad_x, grad_weight, None, grad.view(-1, grad.shape[-1]).sum(0) if context.has_bias else None, None

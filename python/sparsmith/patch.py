@@ -27,7 +27,7 @@ from sparsmith.layers import (
     trains,
 )
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
-from sparsmith.training import TrainableSparseLinear, training_bytes, untrainable
+from sparsmith.trainable_linear import TrainableSparseLinear, training_bytes, untrainable
 from sparsmith.tuned_file import TunedFile, TunedWeight, load, missing_kernels, warn_dense
 
 FilterFn = Callable[[nn.Module, str], bool]
@@ -221,7 +221,7 @@ def _trainable(module: nn.Module, file: TunedFile, name: str) -> TrainableSparse
     if trains(module):
         layer = module
     else:
-        layer = TrainableSparseLinear(dense_of(module), module.bias, file.pattern(name))
+        layer = TrainableSparseLinear(dense_of(module), module.bias, file.pattern(name), file.moving_block)
         layer.values.requires_grad_(parameter_of(module).requires_grad)
     layer.attach(file, name)
     return layer
@@ -390,7 +390,8 @@ def unpatch_model(model: nn.Module) -> int:
 def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: str | None = None,
              include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
              filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, fuse: bool | None = None,
-             training: bool = False, dtype: torch.dtype | None = None, progress: bool = True, **options) -> PatchReport:
+             training: bool = False, moving_block: int = 0, dtype: torch.dtype | None = None, progress: bool = True,
+             **options) -> PatchReport:
     """Tunes the linear layers of a pruned model for its GPU, and replaces them where that is faster.
 
     ``tokens``: numbers of tokens per call, such as the batch sizes of decoding. ``memory``: the bound on the bytes of
@@ -405,6 +406,8 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     tokens of a batch. ``dtype``: of their kernels, such as ``torch.bfloat16`` where a float32 model trains under
     ``torch.autocast``; default: the type of each layer. The report has the time of a step's products and the bytes of
     training. A layer keeps its pattern where its products stay dense; one that was not tuned trains all its elements.
+    ``moving_block``: unless 0, patterns may change, in aligned blocks of this side
+    (:meth:`TrainableSparseLinear.update_pattern`, :class:`sparsmith.training.RigL`).
 
     On a GPU without NVRTC, all layers stay dense, with one warning.
 
@@ -435,12 +438,12 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
                  *(word for text in epilogues for word in ("--epilogue", text))]
     try:
         report = tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
-                             arguments=arguments, training=training, dtype=dtype, **options)
+                             arguments=arguments, training=training, moving_block=moving_block, dtype=dtype, **options)
     except tuning.CompilerMissing as error:
         warn_dense(str(error))
         file, skipped = None, dict.fromkeys(layers, str(error))
     else:
-        file = load(path, trusted=True, training=training)
+        file = load(path, trusted=True, training=training, moving_block=moving_block)
         skipped = {name.removesuffix(".weight"): skip["reason"] for skip in report["skipped"]
                    for name in shared.get(skip["name"], [skip["name"]])}
     return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), False, skipped,

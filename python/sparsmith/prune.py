@@ -1,9 +1,9 @@
-"""Prunes the linear layers of a PyTorch model in place: magnitude pruning and Wanda.
+"""Prunes the linear layers of a PyTorch model in place: magnitude pruning, Wanda, and drawn weights.
 
 Layers are `torch.nn.Linear` and transformers' `Conv1D`. Every weight is read as the operator sees it: [out_features,
 in_features], so a row is one output feature. `Conv1D` stores the transpose.
 
-Rules of both functions:
+Rules of `magnitude_` and `wanda_`:
 
 - Pruned units are weights or, with a block pattern, blocks. Units with the smallest scores become zero.
 - Counts are exact: `round(sparsity * units)` units are zero at least. Units that are zero already count and go first.
@@ -148,6 +148,69 @@ def wanda_(
     return _prune(layers, sparsity, scope, shape)
 
 
+def random_(
+    model: nn.Module,
+    sparsity: float,
+    *,
+    pattern: tuple[int, int] | None = None,
+    distribution: Literal["uniform", "erk"] = "uniform",
+    filter_fn: FilterFn | None = None,
+    seed: int = 0,
+) -> list[PrunedLayer]:
+    """Sets drawn weights to zero, in place: where dynamic sparse training begins.
+
+    Args:
+        model, sparsity, filter_fn: As in `magnitude_`; `sparsity` is that of all selected layers together.
+        pattern: None for single weights, (bm, bn) for blocks.
+        distribution: "uniform": each layer has this sparsity. "erk": the density of a layer is proportional to
+            (out_features + in_features) / (out_features * in_features), and at most 1 (Erdos-Renyi-Kernel, Evci et al.,
+            2020, arXiv 1911.11134), so that small layers keep more.
+        seed: Of the random numbers. The same seed draws the same weights on one kind of device.
+
+    Returns:
+        As `magnitude_`.
+
+    Raises:
+        ValueError: As in `magnitude_`, and for another distribution.
+
+    Example:
+        >>> import torch
+        >>> from sparsmith import prune
+        >>> model = torch.nn.Sequential(torch.nn.Linear(8, 4))
+        >>> prune.random_(model, 0.75)
+        [PrunedLayer(name='0', shape=(4, 8), zeros=24)]
+    """
+    if distribution not in ("uniform", "erk"):
+        raise ValueError(f"distribution is {distribution!r}: use 'uniform' or 'erk'")
+    shape = _parse(sparsity, "layer", pattern)
+    layers = _select(model, shape, filter_fn)
+    densities = [1 - sparsity] * len(layers) if distribution == "uniform" else _erk([l.weight.shape for l in layers], 1 - sparsity)
+    for layer, density in zip(layers, densities, strict=True):
+        rows, columns = layer.weight.shape[0] // shape.rows, layer.weight.shape[1] // shape.columns
+        device = layer.weight.device
+        drawn = torch.rand(rows * columns, generator=torch.Generator(device).manual_seed(seed), device=device)
+        pruned = torch.zeros(rows * columns, dtype=torch.bool, device=device)
+        pruned[drawn.topk(rows * columns - round(density * rows * columns), sorted=False).indices] = True
+        pruned = pruned.view(rows, columns).repeat_interleave(shape.rows, 0).repeat_interleave(shape.columns, 1)
+        layer.weight.masked_fill_(pruned, 0)
+        seed += 1
+    return _report(layers)
+
+
+def _erk(shapes: list[tuple[int, int]], density: float) -> list[float]:
+    """The density of each weight."""
+    sizes = [rows * columns for rows, columns in shapes]
+    whole: set[int] = set()  # weights that keep all elements
+    while True:
+        rest = density * sum(sizes) - sum(sizes[i] for i in whole)
+        scale = rest / max(1, sum(sum(shape) for i, shape in enumerate(shapes) if i not in whole))
+        found = [1.0 if i in whole else scale * sum(shape) / size for i, (shape, size) in enumerate(zip(shapes, sizes, strict=True))]
+        fuller = {i for i, each in enumerate(found) if each > 1}
+        if not fuller:
+            return found
+        whole |= fuller
+
+
 def _parse(sparsity: float, scope: str, pattern: Pattern) -> _Shape:
     if not 0 <= sparsity < 1:
         raise ValueError(f"sparsity is {sparsity}: give the share of zeros, at least 0 and below 1")
@@ -269,6 +332,10 @@ def _prune(layers: list[_Layer], sparsity: float, scope: str, shape: _Shape) -> 
         for ranking in [layers] if scope == "model" else [[layer] for layer in layers]:
             units = sum(layer.weight.numel() for layer in ranking) // (shape.rows * shape.columns)
             _prune_ranking(ranking, shape, round(sparsity * units))
+    return _report(layers)
+
+
+def _report(layers: list[_Layer]) -> list[PrunedLayer]:
     return [
         PrunedLayer(name, (w.shape[0], w.shape[1]), w.numel() - int(w.count_nonzero()))
         for name, w in ((layer.name, layer.weight) for layer in layers)

@@ -1,242 +1,271 @@
-"""Linear layers with sparse weights that train."""
+"""Patterns that move in training: RigL and SET on sparse layers, gradual pruning of dense ones.
+
+    sparsmith.prune.random_(model, 0.9, pattern=(16, 16), distribution="erk")
+    sparsmith.optimize(model, training=True, moving_block=16, tokens=(8192,), dtype=torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters())
+    patterns = sparsmith.training.RigL(model, optimizer, steps=10_000)
+    for batch in batches:
+        loss(model, batch).backward()
+        optimizer.step()
+        patterns.step()
+        optimizer.zero_grad()
+"""
 
 from __future__ import annotations
 
-import os
-import warnings
+import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 
-from sparsmith import ops
-from sparsmith._library import SparsmithError
-from sparsmith.linear import SparseLinear
-from sparsmith.tuned_file import TunedFile, TunedWeight, load
-
-Pattern = tuple[torch.Tensor, torch.Tensor]  # row offsets and column indices
+from sparsmith import patterns
+from sparsmith.layers import linear_layers, parameter_of, trains
+from sparsmith.trainable_linear import Carry, TrainableSparseLinear
 
 
-def pattern_of(mask: torch.Tensor) -> Pattern:
-    """The pattern of a mask [rows, cols]."""
-    offsets = nn.functional.pad(mask.sum(1).cumsum(0), (1, 0))
-    return offsets.cpu(), mask.nonzero()[:, 1].to(torch.int32).cpu()
+def _units(layer: TrainableSparseLinear, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The elements or blocks of the pattern of a layer, as numbers in the grid of all, and their norms."""
+    values, side, cols = layer.values.detach().float(), layer.moving_block, layer.in_features
+    if side == 1:
+        return positions, values.abs()
+    rows = torch.div(positions, cols, rounding_mode="floor")
+    block = torch.div(positions - rows * cols, side, rounding_mode="floor")
+    block += torch.div(rows, side, rounding_mode="floor") * (cols // side)
+    sums = values.new_zeros(layer.out_features * cols // side**2).index_add_(0, block, values.square())
+    held = torch.zeros_like(sums, dtype=torch.bool)
+    held[block] = True
+    units = held.nonzero().view(-1)
+    return units, sums[units]
 
 
-def _entangled(tuned: TunedWeight) -> bool:
-    return bool(tuned.fused or tuned.residual or tuned.members)
+class _MovingPatterns:
+    """The schedule of updates, for :class:`RigL` and :class:`SET`."""
+
+    watches = False  # the gradient of the dense weight
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, *, steps: int, interval: int = 100,
+                 fraction: float = 0.3, end: float = 0.75, seed: int = 0) -> None:
+        if steps < 1 or interval < 1 or not 0 < fraction <= 1 or not 0 <= end <= 1:
+            raise ValueError(f"steps={steps}, interval={interval}, fraction={fraction}, end={end}: steps and interval are 1 or "
+                             "more, fraction is above 0 and at most 1, end is from 0 to 1")
+        self.layers = {name: module for name, module in model.named_modules()
+                       if isinstance(module, TrainableSparseLinear) and module.moving_block}
+        if not self.layers:
+            raise ValueError("the model has no layer whose pattern may move: call sparsmith.optimize(model, training=True, "
+                             "moving_block=1, ...) first, or with the side of the blocks")
+        for name, layer in self.layers.items():
+            side = layer.moving_block
+            if layer.out_features % side or layer.in_features % side or layer.values.numel() % (side * side):
+                raise ValueError(f"{name}: {layer.out_features} x {layer.in_features} with {layer.values.numel()} elements is not "
+                                 f"made of blocks of {side} x {side}")
+        self.optimizer, self.interval, self.fraction = optimizer, interval, fraction
+        self.last = int(end * steps)  # no update after this step
+        self.steps_done = 0
+        self._generator = torch.Generator().manual_seed(seed)
+        self._watch()
+
+    def _due(self, step: int) -> bool:
+        return step % self.interval == 0 and 0 < step <= self.last
+
+    def _watch(self) -> None:
+        """The step that comes next has an update: its backward computes dense gradients."""
+        for layer in self.layers.values():
+            layer.watch_dense_gradient(self.watches and self.moves_next)
+
+    @property
+    def moves_next(self) -> bool:
+        """Whether the next :meth:`step` moves the patterns. In a training with captured CUDA graphs run the model of that step
+        without its graph: the graph that was captured does not compute the dense gradient. All others stay valid."""
+        return self._due(self.steps_done + 1)
+
+    def moved_share(self) -> float:
+        """Of the units of a layer, the share that the next update moves."""
+        return self.fraction / 2 * (1 + math.cos(math.pi * self.steps_done / max(1, self.last)))
+
+    @torch.no_grad()
+    def step(self) -> bool:
+        """Counts a step of training, and moves the patterns if it is time: values and moments of units that stay are kept,
+        new ones begin at 0. Call it after ``optimizer.step()``. With several processes patterns come from rank 0. Returns
+        whether they moved. Raises SparsmithError where a packed weight has no room for a pattern; this layer and those behind
+        it then keep theirs."""
+        self.steps_done += 1
+        due = self._due(self.steps_done)
+        if due:
+            for layer in self.layers.values():
+                self._move(layer)
+        self._watch()
+        return due
+
+    def _move(self, layer: TrainableSparseLinear) -> None:
+        growth = self._growth(layer)
+        held = layer.current_positions()
+        first = not distributed.is_initialized() or distributed.get_rank() == 0
+        positions = self._chosen(layer, held, growth) if first else torch.empty_like(held)
+        if distributed.is_initialized():
+            distributed.broadcast(positions, 0)
+        carry_state(self.optimizer, layer.values, layer.update_pattern(positions))
+
+    def _chosen(self, layer: TrainableSparseLinear, positions: torch.Tensor, growth: torch.Tensor) -> torch.Tensor:
+        """The new pattern: units of smallest norm leave, units of greatest growth come."""
+        side = layer.moving_block
+        units, norms = _units(layer, positions)
+        mask = torch.zeros(layer.out_features // side, layer.in_features // side, dtype=torch.bool, device=units.device)
+        flat = mask.view(-1)
+        count = min(round(self.moved_share() * len(units)), len(flat) - len(units))
+        flat[units] = True
+        if count:
+            flat[units[norms.topk(count, largest=False, sorted=False).indices]] = False
+            flat[growth.masked_fill_(flat, -1).topk(count, sorted=False).indices] = True
+        return patterns.from_mask(mask, side)
+
+    def _growth(self, layer: TrainableSparseLinear) -> torch.Tensor:
+        """How much each unit deserves to come: [units], not negative."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of steps, and the state of random numbers. Patterns are in the state of the model."""
+        return {"steps_done": self.steps_done, "generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state. Load the model's and the optimizer's as well."""
+        self.steps_done = state["steps_done"]
+        self._generator.set_state(state["generator"])
+        self._watch()
 
 
-def untrainable(tuned: TunedWeight) -> str:
-    """Why layers of a tuned weight cannot train; empty if they can."""
-    if _entangled(tuned):
-        return f"{tuned.name} was tuned as a group, or with an activation or residual in its kernels, and has no gradients of " \
-               "these: tune it alone, with no epilogue but bias"
-    if not tuned.trains:
-        return f"{tuned.name} was tuned for {', '.join(tuned.operators)} alone: tune with training=True, or with `sparsmith " \
-               "tune --train`, and load the file with training=True"
-    return ""
+class RigL(_MovingPatterns):
+    """Dynamic sparse training by magnitude and gradient (Evci et al., 2020, arXiv 1911.11134): every ``interval`` steps units
+    of smallest norm leave the pattern of each layer, and as many units with the greatest norm of the gradient of the dense
+    weight come. Units are elements, or blocks, as of the layers' ``moving_block``. A unit that just left may come back, with
+    its values.
 
+    ``model``: with layers of :func:`sparsmith.optimize` with ``training=True, moving_block=...``. ``optimizer``: its moments
+    move with the patterns. ``steps``: of the whole training; updates end after the share ``end`` of them. ``fraction``: of the
+    units of a layer that the first update moves; it decays as a cosine. ``seed``: of random numbers.
 
-def training_bytes(tuned: TunedWeight, dtype: torch.dtype) -> tuple[int, int]:
-    """Bytes of memory of a weight in training with Adam, with values of a type: those of the tuned weight, and those of a
-    dense one with a mask. Both have values, their gradient and two moments; the tuned weight has its packed bytes besides,
-    the dense one a byte of mask an element, and a copy in the type of the kernels if that differs."""
-    elements = tuned.shape[0] * tuned.shape[1]
-    copy = 0 if tuned.dtype == dtype else tuned.dtype.itemsize
-    return tuned.packed_bytes + 4 * dtype.itemsize * tuned.nnz, elements * (4 * dtype.itemsize + 1 + copy)
-
-
-class TrainableSparseLinear(SparseLinear):
-    """``nn.Linear`` with a sparse weight that trains: ``y = x @ W.T + bias``.
-
-    ``values``: a parameter [nnz], the elements of W in its pattern, row by row, ascending columns. Optimizers, DDP, clipping
-    and weight decay take it as any other parameter. The pattern never changes: elements outside of it stay 0, elements of
-    value 0 stay in it. ``row_offsets`` and ``column_indices`` hold the pattern, on the CPU.
-
-    x: [..., in_features], y: [..., out_features], of the type of the kernels, ``dtype``. ``values`` and ``bias`` have this
-    type, or are float32 while the kernels compute in float16 or bfloat16, as under ``torch.autocast``. Gradients have the
-    types of the parameters. The product, the gradient of x and the gradient of the values each run in tuned kernels. Before
-    each product, kernels copy ``values`` into the packed weight: changes of any origin count, also in a captured CUDA graph.
-
-    Without kernels that fit, a layer computes densely, with the same results: if it was not tuned, if values are float64, if
-    values and x are float32 and the kernels are not, and if the tuned file of a pickled layer is gone. ``state_dict`` has ``values``, ``bias`` and the pattern; loading compares the pattern, and takes a dense
-    ``weight`` as well, if its nonzeros lie in the pattern. Make the layer with :meth:`SparseLinear.from_linear`,
-    :func:`sparsmith.optimize` or :func:`sparsmith.patch_model`, each with ``training=True``.
-
-    ``weight``: [out_features, in_features], on any device. ``pattern``: row offsets and column indices; by default the
-    nonzeros of ``weight``. Raises SparsmithError if ``weight`` has nonzeros outside of the pattern.
-
-    Example:
-        >>> import torch
-        >>> from sparsmith import TrainableSparseLinear
-        >>> layer = TrainableSparseLinear(torch.tensor([[0.0, 2.0], [3.0, 0.0]]))
-        >>> layer(torch.ones(1, 2)).sum().backward()
-        >>> layer.values.grad
-        tensor([1., 1.])
+    The backward before an update computes the dense gradient of each layer, M K elements, besides. Raises ValueError for
+    numbers out of range and a model without such layers.
     """
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None, pattern: Pattern | None = None) -> None:
-        nn.Module.__init__(self)
-        weight = weight.detach()
-        self.out_features, self.in_features = weight.shape
-        offsets, columns = pattern_of(weight != 0) if pattern is None else pattern
-        # The least integers that PyTorch has for these numbers.
-        self.row_offsets = offsets.to(torch.int32 if columns.numel() < 2**31 else torch.int64)
-        self.column_indices = columns.to(torch.int16 if self.in_features <= 2**15 else torch.int32)
-        values, outside = self._gather(weight)
-        if outside:
-            raise SparsmithError(self._outside(outside))
-        self.values = nn.Parameter(values)
-        self.bias = None
-        if bias is not None:
-            self.bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
-        self.tuned: TunedWeight | None = None
-        self.plan = 0
-        self.register_buffer("packed", None, persistent=False)
-        self.register_buffer("_positions", None, persistent=False)  # of the values in the dense weight
-        self.register_buffer("_like", torch.full((), float("nan"), dtype=weight.dtype, device=weight.device),
-                             persistent=False)
+    watches = True
 
-    @classmethod
-    def from_tuned(cls, file: TunedFile, name: str, bias: torch.Tensor | None = None,
-                   device: torch.device | str | None = None) -> TrainableSparseLinear:
-        """The layer of a weight of a tuned file, with the values that the file has. Raises KeyError for a weight that the
-        file does not have; SparsmithError for one that was not tuned or loaded for training."""
-        layer = cls(file.to_dense(name).to(device or "cpu"), bias, file.pattern(name))
-        layer.attach(file, name)
-        return layer
+    def _growth(self, layer: TrainableSparseLinear) -> torch.Tensor:
+        gradient = layer.dense_zeros.grad
+        if gradient is None:
+            raise RuntimeError("there is no gradient of the dense weight: call step() after backward, in the step in which the "
+                               "model ran with gradients")
+        layer.dense_zeros.grad = None
+        if distributed.is_initialized():
+            distributed.reduce(gradient, 0)
+        side = layer.moving_block
+        scores = gradient.float().abs_() if side == 1 else patterns.blocked(gradient.float().square_(), side).sum((2, 3))
+        return scores.nan_to_num_(0, 0, 0).view(-1)
 
-    def attach(self, file: TunedFile, name: str) -> None:
-        """Takes the kernels of a weight of a tuned file that was loaded for training, for this layer's pattern. Values stay.
-        Raises KeyError for a weight that the file does not have; SparsmithError for an unfit one."""
-        tuned = file[name]
-        if not file.training:
-            raise SparsmithError(f"{file.path} was loaded for constant weights: load it with training=True")
-        if _entangled(tuned):
-            raise SparsmithError(untrainable(tuned))
-        if tuned.shape != (self.out_features, self.in_features) or not self._has_pattern(file.pattern(name)):
-            raise SparsmithError(f"{name} of {file.path} has another pattern than the layer, [{self.out_features}, "
-                                 f"{self.in_features}] with {self.values.numel()} values: tune this layer")
-        if tuned.bias and self.bias is None:
-            raise SparsmithError(f"{name} of {file.path} was tuned with a bias, and the layer has none")
-        self.tuned, self.plan = tuned, tuned.plan
-        self._know()
-        self.packed = file.packed(name).to(self.values.device)
-        self._positions = None
 
-    def detach(self) -> None:
-        """Gives the kernels back: the layer then computes densely."""
-        self.tuned, self.plan, self.packed = None, 0, None
+class SET(_MovingPatterns):
+    """Sparse evolutionary training (Mocanu et al., 2018, arXiv 1707.04780): as :class:`RigL`, with units that come drawn at
+    random, so that no dense gradient is computed."""
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of x and y: that of the kernels; of the values if there are none."""
-        return self.tuned.dtype if self.tuned else self.values.dtype
+    def _growth(self, layer: TrainableSparseLinear) -> torch.Tensor:
+        units = layer.out_features * layer.in_features // layer.moving_block**2
+        seed = int(torch.randint(2**62, (1,), generator=self._generator))
+        device = layer.values.device
+        return torch.rand(units, generator=torch.Generator(device).manual_seed(seed), device=device)
 
-    @property
-    def weight(self) -> torch.Tensor:
-        """As of :class:`SparseLinear`."""
-        return self._weight_like((self.out_features, self.in_features))
 
-    def to_dense(self) -> torch.Tensor:
-        """The weight, [out_features, in_features], of the type and on the device of ``values``."""
-        return self._dense().detach()
+def carry_state(optimizer: torch.optim.Optimizer, values: nn.Parameter, carry: Carry) -> None:
+    """Moves what an optimizer holds for each element of ``values``, such as moments, and the gradient, with a pattern."""
+    for tensor in [values.grad, *optimizer.state.get(values, {}).values()]:
+        if isinstance(tensor, torch.Tensor) and tensor.shape == values.shape:
+            tensor.copy_(carry(tensor))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        tuned, values, bias = self.tuned, self.values, self.bias
-        gradient = torch.is_grad_enabled() and (x.requires_grad or values.requires_grad
-                                                or (bias is not None and bias.requires_grad))
-        autocast = torch.is_autocast_enabled(x.device.type)
-        other = tuned is not None and not autocast and x.dtype == values.dtype != tuned.dtype
-        if other and gradient and values.dtype != torch.float64 and not torch.compiler.is_compiling():
-            warnings.warn(f"sparsmith: {tuned.name} computes densely, as x is {x.dtype} and its kernels take {tuned.dtype}: train "
-                          f"under torch.autocast({x.device.type!r}, {tuned.dtype})", stacklevel=2)
-        if tuned is None or other or values.dtype == torch.float64 or (gradient and not tuned.trains):
-            return nn.functional.linear(x, self._dense(), bias)
-        if autocast:
-            x = x.to(tuned.dtype)
-        fused = bias.to(tuned.dtype) if tuned.bias else None
-        if gradient:
-            y = ops.TrainedLinear.apply(x, values, self.packed, fused, self.plan)
-        else:
-            y = ops.linear(x, self.packed, fused, self.plan, None, values)
-        return y if bias is None or tuned.bias else y + bias.to(y.dtype)
 
-    def _dense(self) -> torch.Tensor:
-        """The dense weight, with a gradient of the values."""
-        if self._positions is None:
-            self._positions = self.positions().to(self.values.device)
-        zeros = torch.zeros(self.out_features * self.in_features, dtype=self.values.dtype, device=self.values.device)
-        return zeros.index_copy(0, self._positions, self.values).view(self.out_features, self.in_features)
+class GradualPruning:
+    """Prunes dense linear layers in training, ever more: after step t the share of zeros is
+    ``sparsity * (1 - (1 - t / T) ** 3)``, T = ``end * steps`` (Zhu and Gupta, 2017, arXiv 1710.01878). Then
+    :func:`sparsmith.optimize` makes the layers sparse.
 
-    def positions(self) -> torch.Tensor:
-        """Of the values in the dense weight, row by row: int64, on the CPU."""
-        rows = torch.arange(self.out_features).repeat_interleave(self.row_offsets.diff().long())
-        return rows * self.in_features + self.column_indices
+    ``usefulness``: what decides. "magnitude": the norm of a unit. "gradient": the sum over all steps of |w dL/dw|, how much
+    the loss depends on the unit (Molchanov et al., 2019, arXiv 1906.10771). "movement": the sum of -w dL/dw, how far training
+    moves the unit from 0 (Sanh et al., 2020, arXiv 2005.07683). ``block``: the side of the units. ``filter_fn(module, name)``:
+    the layers; by default all but those with "lm_head" in their name. Pruned elements stay 0.
 
-    def _gather(self, weight: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """The values of a dense weight in the pattern, and the number of its nonzeros outside."""
-        values = weight.reshape(-1)[self.positions().to(weight.device)]
-        return values, int(torch.count_nonzero(weight)) - int(torch.count_nonzero(values))
+    Call :meth:`step` after each ``optimizer.step()``. Raises ValueError for numbers out of range, a model without layers to
+    prune, and shapes that are no multiple of ``block``.
+    """
 
-    def outside(self, weight: torch.Tensor) -> int:
-        """The number of nonzeros of a dense weight that are outside of the pattern."""
-        return self._gather(weight)[1]
+    def __init__(self, model: nn.Module, *, sparsity: float, steps: int, interval: int = 100, end: float = 0.75,
+                 usefulness: str = "magnitude", block: int = 1,
+                 filter_fn: Callable[[nn.Module, str], bool] | None = None) -> None:
+        if not 0 < sparsity < 1 or steps < 1 or interval < 1 or not 0 < end <= 1:
+            raise ValueError(f"sparsity={sparsity}, steps={steps}, interval={interval}, end={end}: sparsity is between 0 and 1, "
+                             "steps and interval are 1 or more, end is above 0 and at most 1")
+        if usefulness not in ("magnitude", "gradient", "movement"):
+            raise ValueError(f"usefulness is {usefulness!r}: use 'magnitude', 'gradient' or 'movement'")
+        self.weights: dict[str, nn.Parameter] = {}
+        for name, module in linear_layers(model).items():
+            if not trains(module) and (filter_fn(module, name) if filter_fn else "lm_head" not in name):
+                weight = parameter_of(module)
+                patterns.blocked(weight.detach(), block)
+                self.weights[name + ".weight" if name else "weight"] = weight
+        if not self.weights:
+            raise ValueError("no layer to prune: the model has no dense linear layer for which filter_fn is true")
+        self.sparsity, self.interval, self.last = sparsity, interval, max(1, int(end * steps))
+        self.usefulness, self.block, self.steps_done = usefulness, block, 0
+        self.masks = {name: torch.ones_like(weight, dtype=torch.bool) for name, weight in self.weights.items()}
+        self.sums = {}
+        if usefulness != "magnitude":
+            for name, weight in self.weights.items():
+                self.sums[name] = torch.zeros_like(weight)
+                weight.register_post_accumulate_grad_hook(self._adder(self.sums[name]))
 
-    def _outside(self, count: int) -> str:
-        return f"{count} nonzeros of the weight are outside of the layer's pattern of {self.column_indices.numel()} elements: set " \
-               "them to 0, or make the layer from this weight"
+    def _adder(self, total: torch.Tensor) -> Callable[[nn.Parameter], None]:
+        @torch.no_grad()
+        def add(weight: nn.Parameter) -> None:
+            product = weight * weight.grad
+            total.add_(product.abs() if self.usefulness == "gradient" else product.neg())
 
-    def _has_pattern(self, pattern: Pattern) -> bool:
-        return all(torch.equal(own, other.cpu().to(own.dtype))
-                   for own, other in zip((self.row_offsets, self.column_indices), pattern, strict=True))
+        return add
 
-    def _apply(self, fn, recurse=True):
-        return nn.Module._apply(self, fn, recurse)
+    def scores(self, name: str) -> torch.Tensor:
+        """The usefulness of each unit of a weight: [rows / block, cols / block], of float32."""
+        if self.usefulness == "magnitude":
+            return patterns.blocked(self.weights[name].detach().float().square(), self.block).sum((2, 3))
+        return patterns.blocked(self.sums[name].float(), self.block).sum((2, 3))
 
-    def _save_to_state_dict(self, destination, prefix, keep_vars):
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "row_offsets"], destination[prefix + "column_indices"] = self.row_offsets, self.column_indices
+    def present_sparsity(self) -> float:
+        """The share of zeros after the steps that are done."""
+        return self.sparsity * (1 - (1 - min(1.0, self.steps_done / self.last)) ** 3)
 
-    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
-        name = prefix.removesuffix(".") or type(self).__name__
-        weight = state_dict.pop(prefix + "weight", None)
-        pattern = [state_dict.pop(prefix + key, None) for key in ("row_offsets", "column_indices")]
-        if weight is not None:
-            if weight.shape != (self.out_features, self.in_features):
-                errors.append(f"size mismatch for {prefix}weight: it is {[*weight.shape]}, and the layer's is "
-                              f"[{self.out_features}, {self.in_features}]")
-                return
-            state_dict[prefix + "values"], outside = self._gather(weight.detach())
-            if outside:
-                errors.append(f"{name}: {self._outside(outside)}")
-                return
-        elif None in pattern:
-            missing += [prefix + key for key, tensor in zip(("row_offsets", "column_indices"), pattern, strict=True)
-                        if tensor is None]
-        elif not self._has_pattern(pattern):
-            errors.append(f"{name}: the pattern of the state is another one than the layer's: make the model from the same "
-                          "pruned weights, or load a dense weight")
-            return
-        nn.Module._load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors)
+    @torch.no_grad()
+    def step(self) -> None:
+        """Counts a step of training; every ``interval`` steps, and at the last one, prunes more."""
+        self.steps_done += 1
+        prunes = self.steps_done <= self.last and (self.steps_done % self.interval == 0 or self.steps_done == self.last)
+        for name, weight in self.weights.items():
+            mask = self.masks[name]
+            if prunes:
+                scores = self.scores(name)
+                kept = patterns.blocked(mask, self.block)[:, :, 0, 0]
+                count = round(self.present_sparsity() * scores.numel())
+                order = scores.masked_fill_(~kept, -math.inf).view(-1).topk(count, largest=False, sorted=False).indices
+                units = torch.ones_like(kept).contiguous()
+                units.view(-1)[order] = False
+                mask.copy_(units.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1))
+            weight.mul_(mask)
 
-    def __setstate__(self, state):
-        tuned = state["tuned"]
-        if tuned is not None and not ops.known(tuned.plan) and os.path.exists(tuned.file):
-            load(tuned.file, training=True)  # a new process does not know the plan
-        nn.Module.__setstate__(self, state)
-        if tuned is None:
-            return
-        if ops.known(tuned.plan):
-            self._know()
-        else:
-            self.detach()
+    def state_dict(self) -> dict[str, Any]:
+        """Steps, masks and sums."""
+        return {"steps_done": self.steps_done, "masks": self.masks, "sums": self.sums}
 
-    def extra_repr(self) -> str:
-        elements = max(1, self.out_features * self.in_features)
-        text = f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, " \
-               f"dtype={self.dtype}, values={self.values.dtype}, sparsity={1 - self.values.numel() / elements:.3f}"
-        if self.tuned is None:
-            return text + ", computes densely"
-        own, dense = training_bytes(self.tuned, self.values.dtype)
-        return text + f", training_bytes={own} of {dense}, choices={{{self.tuned.choices_text()}}}"
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state. Load the model's and the optimizer's as well."""
+        self.steps_done = state["steps_done"]
+        for own, other in ((self.masks, state["masks"]), (self.sums, state["sums"])):
+            for name, tensor in own.items():
+                tensor.copy_(other[name])
+
+
+__all__ = ["SET", "GradualPruning", "RigL", "TrainableSparseLinear", "carry_state"]

@@ -79,6 +79,7 @@ class TunedWeight:
     operators: dict[str, tuple[Choice, ...]]  # "spmm", and of a file loaded for training "spmm_transposed" and "sddmm"
     file: str
     pruned: PrunedPlan | None = None  # None unless all products are fastest 2:4
+    packings: list[dict] | None = None  # of a file loaded for training: where the arrays of each packing lie
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -138,13 +139,13 @@ class TunedFile:
 
     ``weights``: the weights by name, in the order of the file. ``device_name``: the GPU that it is tuned for; empty for
     predictions. ``architectures``: those that it has kernels for, such as "sm_90"; none if it was tuned without NVRTC.
-    ``path``: absolute. ``training``: as it was loaded. Raises KeyError for a weight that the file does not have.
+    ``path``: absolute. ``training``, ``moving_block``: as it was loaded. Raises KeyError for a weight that the file does not have.
     """
 
-    def __init__(self, path: str | os.PathLike, trusted: bool = False, training: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike, trusted: bool = False, training: bool = False, moving_block: int = 0) -> None:
         self.path = os.path.abspath(os.fspath(path))
-        self.training = training
-        self._file = OpenFile(self.path, trusted, training)
+        self.training, self.moving_block = training, moving_block
+        self._file = OpenFile(self.path, trusted, training, moving_block)
         described = self._file.description
         self.device_name: str = described["device_name"]
         self.architectures = tuple(described["architectures"])
@@ -155,7 +156,7 @@ class TunedFile:
             self.weights[weight["name"]] = TunedWeight(
                 **{name: weight[name]
                    for name in ("name", "plan", "nnz", "packed_bytes", "dense_bytes", "bias", "activation", "residual",
-                                "gated")},
+                                "gated", "packings")},
                 shape=tuple(weight["shape"]),
                 dtype=_DTYPES[weight["dtype"]],
                 members=tuple(Member(**member) for member in weight["members"]),
@@ -228,17 +229,20 @@ def warn_dense(reason: str) -> None:
 _loading = threading.Lock()
 
 
-def load(path: str | os.PathLike, *, trusted: bool = False, training: bool = False) -> TunedFile:
+def load(path: str | os.PathLike, *, trusted: bool = False, training: bool = False, moving_block: int = 0) -> TunedFile:
     """Checks a tuned file and registers its plans, so that layers of the file can run in this process.
 
     ``trusted``: you made the file yourself. Hashes and plans are always checked; the contents of packed arrays are then
     taken as they are, which is faster. ``training``: for :class:`TrainableSparseLinear`. The packed bytes then hold the
-    packings of all operators, and 4 bytes for each value of a packing that say where new values go.
+    packings of all operators, and 4 bytes for each value of a packing that say where new values go. ``moving_block``: with
+    ``training``, for layers whose patterns change: the side of the aligned blocks in which they do, 1 for single elements.
 
-    Raises :class:`SparsmithError` for a missing, damaged or unfit file.
+    Raises :class:`SparsmithError` for a missing, damaged or unfit file, such as one with kernels for constant patterns alone.
     """
+    if moving_block and not training:
+        raise SparsmithError("patterns move in training: load the file with training=True")
     with _loading:
-        return TunedFile(path, trusted, training)
+        return TunedFile(path, trusted, training, moving_block)
 
 
 __all__ = ["Choice", "Member", "PrunedPlan", "SparsmithError", "TunedFile", "TunedWeight", "load"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from sparsmith import _library
+from sparsmith import _library, patterns
 from sparsmith._library import SparsmithError
 from sparsmith.layers import dense_of, linear_layers, parameter_of, trains
 from sparsmith.tuned_file import TunedFile, load, missing_kernels, warn_dense
@@ -115,7 +115,7 @@ def _reason(text: str) -> str:
 def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tokens: Iterable[int] = (1, 8, 32),
          memory: str | None = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
          groups: Iterable[str] = (), device: str | None = None, budget: str | None = None,
-         min_sparsity: float | None = None, training: bool = False, dtype: torch.dtype | None = None,
+         min_sparsity: float | None = None, training: bool = False, moving_block: int = 0, dtype: torch.dtype | None = None,
          layers: Mapping[str, nn.Module] | None = None, arguments: Iterable[str] = (), progress: bool = True) -> dict:
     """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
 
@@ -127,7 +127,8 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     that are not verified; default: the first of these that works. ``budget``: a limit of the time, such as "10m".
     ``min_sparsity``: skip weights with a smaller share of zeros. ``training``: for the three products of a training step: the
     layer's, the gradient of x and the gradient of the weight; without ``memory``, training takes no more memory than that of
-    dense weights with masks.
+    dense weights with masks. ``moving_block``: unless 0, with ``training``, with kernels for patterns that change
+    (:meth:`TrainableSparseLinear.update_pattern`), in blocks of this side: a block with a nonzero is in the pattern as a whole.
     ``dtype``: of the kernels; default: that of each weight. ``layers``: the layers of the module to tune, by name;
     default: all linear ones. ``arguments``: further arguments of the command.
 
@@ -135,6 +136,10 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     Raises SparsmithError if the command fails, with its reason.
     """
     command = ["--output", os.fspath(output), "--tokens", ",".join(str(number) for number in tokens)]
+    if moving_block and not training:
+        raise SparsmithError("patterns move in training: tune with training=True")
+    if moving_block:
+        command += ["--families", "bsr_wgmma,sampled_wgmma"]
     if training:
         command += ["--train"] if memory is None else ["--operator", "spmm,spmm_transposed,sddmm"]
     if dtype is not None and dtype not in _COMMAND_TYPES:
@@ -157,28 +162,36 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
                              + (f": sparsmith tunes float32, float16 and bfloat16, not {', '.join(others)}" if others else ""))
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
-        write_weights(path, _DenseWeights(chosen))
+        write_weights(path, _DenseWeights(chosen, moving_block))
         return _run(["tune", str(path), *command], progress)
 
 
-def _with_pattern(layer: nn.Module) -> torch.Tensor:
-    """The dense weight, with tiny numbers in place of the zeros of the pattern of a layer that trains."""
+def _with_pattern(layer: nn.Module, block: int) -> torch.Tensor:
+    """The dense weight, with tiny numbers in place of the zeros of the pattern of a layer that trains, and of those in blocks
+    of this side that hold a nonzero."""
     weight = dense_of(layer)
+    tiny = torch.finfo(weight.dtype).tiny
     if trains(layer):
-        tiny = torch.finfo(weight.dtype).tiny
         values = layer.values.detach()
         weight.view(-1)[layer.positions().to(weight.device)] = values.where(values != 0, tiny)
+    elif block > 1:
+        held = (patterns.blocked(weight, block) != 0).any(3).any(2)
+        held = held.repeat_interleave(block, 0).repeat_interleave(block, 1)
+        weight = weight.masked_fill(held & (weight == 0), tiny)
     return weight
 
 
 class _DenseWeights(Mapping):
     """The dense weights of layers by name, each made when it is asked for."""
 
-    def __init__(self, layers: Mapping[str, nn.Module]) -> None:
-        self._layers = layers
+    def __init__(self, layers: Mapping[str, nn.Module], block: int) -> None:
+        self._layers, self._block = layers, block
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        return _with_pattern(self._layers[name])
+        try:
+            return _with_pattern(self._layers[name], self._block)
+        except ValueError as error:
+            raise SparsmithError(f"{name}: {error}") from None
 
     def __iter__(self):
         return iter(self._layers)
@@ -194,7 +207,8 @@ def device_option(layers: Iterable[nn.Module]) -> str | None:
 
 
 def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], search: bool, candidates: int = 4,
-               arguments: Iterable[str] = (), training: bool = False, **options) -> tuple[TunedFile, str] | None:
+               arguments: Iterable[str] = (), training: bool = False, moving_block: int = 0,
+               **options) -> tuple[TunedFile, str] | None:
     """Tunes one layer: the tuned file, which lives as long as the process, and the weight's name. ``search``: with a short
     search of ``candidates``; else as :meth:`sparsmith.SparseLinear.from_linear` predicts. None, after a warning: the GPU
     has no kernels, as NVRTC is missing."""
@@ -215,9 +229,10 @@ def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], search: bool, candi
     os.unlink(output)
     try:
         tune(nn.ModuleDict({"layer": layer}), output, tokens=tokens, layers={"layer": layer}, progress=False,
-             arguments=arguments, training=training, **options)
+             arguments=arguments, training=training, moving_block=moving_block, **options)
     except CompilerMissing as error:
         warn_dense(str(error))
         return None
-    file, name = load(output, trusted=True, training=training or trains(layer)), "layer.weight"
+    file = load(output, trusted=True, training=training or trains(layer), moving_block=moving_block)
+    name = "layer.weight"
     return None if not file[name].dense and missing_kernels(file, device) else (file, name)
