@@ -174,7 +174,9 @@ PlaceArrays place_arrays(std::string_view packing, const Places& places, std::in
     }
     if (first == indices.size() && words_of(found) < words_of(best)) best = std::move(found);
   }
-  if (!sources || !places.copies.empty() || !std::ranges::is_sorted(places.first)) return best;
+  if (!sources || !places.copies.empty() || value_array_names(packing).size() > 1 ||
+      !std::ranges::is_sorted(places.first))
+    return best;
   PlaceArrays masks = masks_of(indices);
   return words_of(masks) < words_of(best) ? std::move(masks) : best;
 }

@@ -24,7 +24,10 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
       {fmt::format("using Stored = {}", device_type(type)), "of the packing"},
       {fmt::format("using Kernel = WriteValuesKernel<Source, Stored, {}, kThreads>", boolean(format->negative_zeros)),
        "whether 0 is stored as -0"}};
-  text.body = "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, kind, copy_count, first, count);";
+  add_shared_bytes(text.threads * (32 * static_cast<std::int64_t>(size_of(type)) + 16), "Kernel::kSharedBytes", text);
+  text.body =
+      "Kernel::run(values, runs, offsets, copies, array, indices, run_bits, kind, copy_count, first, count, "
+      "shared_memory());";
   ValueWriter writer{source, {}, {}};
   std::string first = "0";
   for (const std::string& array : value_array_names(packing)) {

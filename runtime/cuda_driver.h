@@ -6,9 +6,15 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <string_view>
 
 #include "sparsmith/status.h"
+
+// cuda.h of CUDA 13 declares the next version alone, which drivers have since CUDA 12.3.
+extern "C" CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                                      CUgraph* graph, const CUgraphNode** dependencies,
+                                                      std::size_t* dependency_count);
 
 namespace sparsmith {
 
@@ -51,6 +57,7 @@ namespace sparsmith {
   X(StreamQuery, cuStreamQuery)                                         \
   X(StreamBeginCapture, cuStreamBeginCapture_v2)                        \
   X(StreamEndCapture, cuStreamEndCapture)                               \
+  X(StreamGetCaptureInfo, cuStreamGetCaptureInfo_v2)                    \
   X(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode) \
   X(GraphInstantiate, cuGraphInstantiateWithFlags)                      \
   X(GraphUpload, cuGraphUpload)                                         \

@@ -25,10 +25,12 @@ SECTIONS = {
     "Report of a patched model": ["report_model", "ModelReport", "StepProfile", "KernelTime"],
     "Tuned files": ["tune", "load", "TunedFile", "TunedWeight", "Choice", "Member"],
     "Layers": ["SparseLinear", "TrainableSparseLinear", "SparseGroup", "SparseGroupMember"],
+    "2:4 training": ["SemiSparseLinear", "SparseThenDense", "swap_linear_with_semi_sparse_linear",
+                     "swap_semi_sparse_linear_with_linear"],
     "Block-sparse layers": ["BlockSparseLinear", "ModelPatcher", "BlockSparseModelPatcher"],
     "Errors": ["SparsmithError"],
 }
-SUBMODULES = ["prune", "hf", "ops"]
+SUBMODULES = ["prune", "training", "patterns", "hf", "ops"]
 TITLES = {"Args": "Arguments", "Returns": "Returns", "Raises": "Errors"}
 
 

@@ -10,10 +10,10 @@ on scikit-learn's digits (or --digits, its file digits.csv.gz). All linear layer
 """
 
 import argparse
-import copy
 import pathlib
 import pydoc_data.topics
 import statistics
+import tempfile
 
 import torch
 from semi_sparse import Block, Step, VisionTransformer, digits, image_loss
@@ -86,20 +86,32 @@ def in_block(_module: nn.Module, name: str) -> bool:
     return name.startswith("blocks.")
 
 
-def train(task: Text | Digits, method: str, seed: int, options: argparse.Namespace, device: str) -> tuple[float, float]:
+def make_sparse(model: nn.Module, task: Text | Digits, moving_block: int, folder: pathlib.Path) -> None:
+    """Kernels for patterns that move are tuned once: they serve any pattern with as many elements."""
+    file = folder / "moving.tuned.safetensors"
+    if moving_block and file.exists():
+        sparsmith.patch_model(model, sparsmith.load(file, training=True, moving_block=moving_block), training=True)
+        return
+    sparsmith.optimize(model, training=True, moving_block=moving_block, tokens=(task.tokens,), dtype=torch.bfloat16,
+                       filter_fn=in_block, progress=False, output=file if moving_block else None)
+
+
+def train(task: Text | Digits, method: str, seed: int, options: argparse.Namespace, device: str,
+          folder: pathlib.Path) -> tuple[float, float]:
     """The loss on data that were left out, and milliseconds of a step (the median)."""
     torch.manual_seed(seed)
     model, masks, schedule = task.model().to(device), {}, None
     if method != "dense":
         block = (options.block, options.block)
         sparsmith.prune.random_(model, options.sparsity, pattern=block, filter_fn=in_block, seed=seed)
+        for name, parameter in model.named_parameters():  # outputs as large as those of a dense layer
+            if in_block(model, name) and name.endswith(".weight") and parameter.dim() == 2:
+                parameter.data /= (1 - options.sparsity) ** 0.5
     if method == "masked dense":
         masks = {layer.weight: layer.weight.detach() != 0 for name, layer in model.named_modules()
                  if isinstance(layer, nn.Linear) and in_block(layer, name)}
     elif method != "dense":
-        moving = 0 if method == "constant" else options.block
-        sparsmith.optimize(model, training=True, moving_block=moving, tokens=(task.tokens,), dtype=torch.bfloat16,
-                           filter_fn=in_block, progress=False, min_sparsity=0.3)
+        make_sparse(model, task, 0 if method == "constant" else options.block, folder)
 
     @torch.no_grad()
     def mask() -> None:
@@ -149,11 +161,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     options = parser.parse_args()
     task = {"text": Text, "digits": Digits}[options.task](options, device)
-    for method in options.methods:
-        runs = [train(task, method, seed, copy.copy(options), device) for seed in options.seeds]
-        losses, times = zip(*runs, strict=True)
-        print(f"{method:>12}: loss {statistics.mean(losses):.4f} ({', '.join(f'{loss:.4f}' for loss in losses)}), "
-              f"{statistics.median(times):.2f} ms a step", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for method in options.methods:
+            runs = [train(task, method, seed, options, device, pathlib.Path(folder)) for seed in options.seeds]
+            losses, times = zip(*runs, strict=True)
+            print(f"{method:>12}: loss {statistics.mean(losses):.4f} ({', '.join(f'{loss:.4f}' for loss in losses)}), "
+                  f"{statistics.median(times):.2f} ms a step", flush=True)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,33 @@ const LoadedOperator& BoundWeight::op(OperatorKind kind) const {
   return *std::ranges::find(weight.operators, kind, [](const LoadedOperator& one) { return one.spec.kind; });
 }
 
+Status BoundWeight::write_values(OperatorKind kind, const std::string& packing, bool kept, const void* values,
+                                 DataType type, CUstream stream, const void* workspace) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  const CudaDriver& driver = context->driver();
+  if (kept)
+    SPARSMITH_RETURN_IF_ERROR(driver.check(driver.StreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr),
+                                           "cuStreamGetCaptureInfo"));
+  const ValueWrite write{values, stream, status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0};
+  const std::lock_guard lock(mutex_);
+  ValueWrite& last = written_[packing];
+  if (kept && kind == OperatorKind::kSpmmTransposed && last == write) return {};
+  last = kept && kind == OperatorKind::kSpmm ? write : ValueWrite();
+  return weight.set_values(*context, values, type, stream, packing, workspace);
+}
+
+bool Plan::keeps_values(std::string_view packing) const {
+  const std::vector<std::string> values = value_array_names(packing);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (weight_.packings[i].packing != packing) continue;
+    return std::ranges::all_of(places_[i], [&](const PackedPlace& place) {
+      return std::ranges::find(values, place.name) == values.end() || place.in == ArrayMemory::kKept;
+    });
+  }
+  return false;
+}
+
 Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
            std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file, Values values,
            std::span<const WriterArrays> written, std::span<const PatternRoom> rooms)

@@ -45,6 +45,15 @@ struct PackedPlace {
   ArrayMemory in = ArrayMemory::kKept;  // kKept: in the bytes of the weight
 };
 
+// Who wrote values into a packing last. A backward need not write what its forward did: the values that it gets are
+// those that the forward got, as PyTorch makes sure.
+struct ValueWrite {
+  const void* values = nullptr;  // null: nobody, or no forward
+  CUstream stream = nullptr;
+  std::uint64_t capture = 0;  // of a CUDA graph; 0: none. What a graph wrote is there in the same graph alone
+  bool operator==(const ValueWrite&) const = default;
+};
+
 // A plan that is bound to a weight's bytes on a GPU.
 struct BoundWeight {
   std::shared_ptr<const CudaContext> context;
@@ -53,6 +62,15 @@ struct BoundWeight {
 
   // REQUIRES: the plan has the operator.
   const LoadedOperator& op(OperatorKind kind) const;
+
+  // Writes `values` into a packing, for an operator, unless they are there. `kept`: the packing's values stay between
+  // runs. Errors: those of LoadedWeight::set_values().
+  Status write_values(OperatorKind kind, const std::string& packing, bool kept, const void* values, DataType type,
+                      CUstream stream, const void* workspace) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, ValueWrite> written_;  // by packing
 };
 
 // Immutable, but for the bindings, which any thread may ask for.
@@ -80,6 +98,8 @@ class Plan {
   std::size_t packed_bytes() const { return packed_bytes_; }
   bool takes_values() const { return values_ == Values::kWritten || moves(); }
   bool moves() const { return values_ == Values::kMoving; }
+  // Whether the values of a packing lie in the packed bytes.
+  bool keeps_values(std::string_view packing) const;
   bool prunes() const { return values_ == Values::kPruned; }
 
   // Writes the packed arrays of `weight`, whose plan this is, into packed_bytes() bytes. Gaps become 0.

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "formats/packed_format.h"
+#include "formats/places.h"
 #include "tests/support/fake_cuda_driver.h"
 #include "tests/support/packings.h"
 #include "tests/support/tuned_sample.h"
@@ -214,6 +216,90 @@ TEST(PlanRegistryTest, TakesNewValuesInThePackingThatIsRead) {
   EXPECT_EQ(y, (std::array{4.5F, -19.75F}));
   EXPECT_FALSE(fake_cuda().launches.back().programmatic) << "it could read the old values";
   EXPECT_THAT(set_values("other", workspace.data()).message(), HasSubstr("are not written"));
+}
+
+TEST(PlanRegistryTest, ABackwardReadsTheValuesThatItsForwardWrote) {
+  TunedSample sample;
+  make_updatable(sample);
+  sample.contents().weights[0].packings.pop_back();
+  sample.contents().weights[0].operators.pop_back();
+  const Registered one(sample.contents(), 0, true);
+  const auto bound = one.plan->bind(0, one.address()).value();
+  const std::string packing = sample.contents().weights[0].packings[0].packing;
+  alignas(256) std::array<float, 64> workspace = {};
+  const std::vector<float> first = {4, 0, -2};
+  const std::vector<float> second = {1, 2, 3};
+  const auto writes = [&](OperatorKind kind, const std::vector<float>& values, bool kept = true, int stream = 0) {
+    const std::size_t before = fake_cuda().launches.size();
+    EXPECT_TRUE(bound
+                    ->write_values(kind, packing, kept, values.data(), DataType::kFloat32,
+                                   reinterpret_cast<CUstream>(stream), workspace.data())
+                    .ok());
+    return fake_cuda().launches.size() > before;
+  };
+  constexpr OperatorKind kForward = OperatorKind::kSpmm;
+  constexpr OperatorKind kBackward = OperatorKind::kSpmmTransposed;
+  EXPECT_TRUE(writes(kBackward, first)) << "nobody wrote them";
+  EXPECT_TRUE(writes(kForward, first));
+  EXPECT_FALSE(writes(kBackward, first));
+  EXPECT_FALSE(writes(kBackward, first));
+  EXPECT_TRUE(writes(kForward, first)) << "they may be new numbers";
+  EXPECT_TRUE(writes(kForward, second));
+  EXPECT_TRUE(writes(kBackward, first));
+  EXPECT_TRUE(writes(kBackward, second)) << "the other backward wrote its own";
+  EXPECT_TRUE(writes(kForward, first, false));
+  EXPECT_TRUE(writes(kBackward, first, false)) << "the workspace is anybody's";
+  // Graphs: the number of a capture is that of the fake stream.
+  EXPECT_TRUE(writes(kForward, first));
+  EXPECT_TRUE(writes(kBackward, first, true, 7)) << "the graph may run later";
+  EXPECT_TRUE(writes(kForward, first, true, 7));
+  EXPECT_FALSE(writes(kBackward, first, true, 7));
+  EXPECT_TRUE(writes(kBackward, first));
+}
+
+TEST(PlanRegistryTest, APlanThatMovesIsOfAnyPattern) {
+  TunedSample sample;
+  TunedWeight& weight = sample.contents().weights[0];
+  sample.contents().weights.resize(1);
+  const PackedWeight aligned = pack("csr_u32_a8_natural", sample.matrix(), weight.type).value();
+  weight.packings = {view_of(aligned)};
+  for (TunedChoice& choice : weight.operators[0].choices) choice.packing = aligned.packing;
+  const Status refused = PlanRegistry::instance().add(sample.contents(), "some file", true, 1).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(refused.message(), HasSubstr("some file: weight fc"));
+  EXPECT_THAT(refused.message(), HasSubstr("tune with --families"));
+
+  const PackedWeight dense = pack("dense", sample.matrix(), weight.type).value();
+  weight.packings = {view_of(dense)};
+  for (TunedChoice& choice : weight.operators[0].choices) choice.packing = "dense";
+  const auto plan_of = [&] {
+    return PlanRegistry::instance().add(sample.contents(), "sample", true, 1).value()[0].plan;
+  };
+  const std::shared_ptr<Plan> plan = plan_of();
+  EXPECT_TRUE(plan->moves() && plan->takes_values());
+  weight.pattern_hash = "other";
+  EXPECT_EQ(plan_of(), plan);
+  ++weight.nnz;
+  EXPECT_NE(plan_of(), plan) << "operators have outputs of this length";
+
+  // A mask of the elements 1, 2 and 5 of 2 x 3: the sample has as many.
+  ASSERT_EQ(plan->weight().nnz, 3);
+  std::vector<std::byte> packed(plan->packed_bytes(), std::byte{1});
+  const std::vector<PackedPlace> arrays = plan->arrays(0);
+  const auto runs = std::ranges::find(arrays, kPlaceRuns, &PackedPlace::name);
+  const auto write = [&](std::array<std::uint32_t, 3> words) {
+    ASSERT_EQ(runs->bytes, sizeof(words));
+    std::memcpy(packed.data() + runs->offset, words.data(), sizeof(words));
+  };
+  write({0, 0b100110, 0});
+  EXPECT_TRUE(plan->check(packed).ok()) << plan->check(packed).to_string();
+  EXPECT_EQ(plan->unpack(packed)->column_indices, (std::vector<std::uint32_t>{1, 2, 2}));
+  write({0, 0b110, 0});
+  EXPECT_THAT(plan->check(packed).message(), HasSubstr("has 2 elements, not 3"));
+  write({1, 0b110, 0});
+  EXPECT_FALSE(plan->check(packed).ok()) << "values 1 and 2 of 3, and value 0 has no place";
+  write({1, 0b100110, 0});
+  EXPECT_FALSE(plan->check(packed).ok()) << "there is no value 3";
 }
 
 TEST(PlanRegistryTest, ValuesLieInFrontOfTheWorkspace) {

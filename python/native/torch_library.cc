@@ -208,10 +208,11 @@ void run_on_gpu(Plan& plan, OperatorKind kind, const TensorInfo& x, std::span<co
   }
   const CUstream stream = current_stream(x);
   Status status;
-  if (values.data != nullptr)
-    status = bound->weight.set_values(*bound->context, values.data, values.type, stream,
-                                      op.chosen[static_cast<std::size_t>(&choice - op.choices.data())].packing,
-                                      arguments.workspace);
+  if (values.data != nullptr) {
+    const std::string& packing = op.chosen[static_cast<std::size_t>(&choice - op.choices.data())].packing;
+    status = bound->write_values(kind, packing, plan.keeps_values(packing), values.data, values.type, stream,
+                                 arguments.workspace);
+  }
   if (status.ok()) status = op.run(*bound->context, arguments, stream);
   if (!status.ok()) fail(fmt::format("weight {}: {}", plan.weight().name, status.message()));
 }

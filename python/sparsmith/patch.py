@@ -221,7 +221,8 @@ def _trainable(module: nn.Module, file: TunedFile, name: str) -> TrainableSparse
     if trains(module):
         layer = module
     else:
-        layer = TrainableSparseLinear(dense_of(module), module.bias, file.pattern(name), file.moving_block)
+        pattern = None if file.moving_block else file.pattern(name)
+        layer = TrainableSparseLinear(dense_of(module), module.bias, pattern, file.moving_block)
         layer.values.requires_grad_(parameter_of(module).requires_grad)
     layer.attach(file, name)
     return layer
@@ -263,7 +264,8 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
     those of the model: only shapes and types are compared.
 
     ``training``: layers become :class:`TrainableSparseLinear`, with the model's values in the patterns of the file, which
-    was tuned with ``training=True``. The model is unchanged if a nonzero lies outside, which is an error.
+    was tuned with ``training=True``. The model is unchanged if a nonzero lies outside, which is an error. Of a file that was
+    loaded with ``moving_block`` the model may have any patterns with as many elements.
 
     A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
     model's class is known to call them with one input (``sparsmith.fusion``). Dense stay: layers that the file keeps

@@ -1,9 +1,10 @@
 """Patterns of sparse weights on a device: blocks, triplets, and the arrays of packings.
 
-A pattern is the positions of its elements in the dense weight, row by row: int64, ascending, on any device."""
+A pattern is made of aligned square blocks, of side 1 for single elements. Its values stand row by row, as in CSR."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -13,6 +14,7 @@ from torch import nn
 from sparsmith._library import SparsmithError
 
 _NONE = -(1 << 31)  # in a gather: no value
+_LARGEST = (1 << 31) - 1
 _PLACES, _SOURCES, _MASKS = range(3)  # what the numbers of place_runs are
 
 
@@ -38,17 +40,10 @@ def unblocked(blocks: torch.Tensor) -> torch.Tensor:
     return blocks.transpose(1, 2).reshape(blocks.shape[0] * blocks.shape[2], blocks.shape[1] * blocks.shape[3])
 
 
-def from_mask(mask: torch.Tensor, side: int = 1) -> torch.Tensor:
-    """The pattern of a mask [rows, cols]; with ``side``, of a mask of blocks [rows / side, cols / side]."""
-    # Of each row and block: where it begins.
-    begins = mask.repeat_interleave(side, 0).reshape(-1).nonzero() * side
-    return begins.view(-1) if side == 1 else (begins + torch.arange(side, device=mask.device)).view(-1)
-
-
 def from_triplets(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor,
                   shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The pattern of elements at rows and columns, and their values [nnz] in its order. Raises ValueError for a place that is
-    outside of the shape, or there twice."""
+    """The positions of elements at rows and columns in the dense weight, row by row, ascending, and their values [nnz] in this
+    order. Raises ValueError for a place that is outside of the shape, or there twice."""
     if len(rows) and (int(torch.minimum(rows, columns).min()) < 0 or int(rows.max()) >= shape[0] or int(columns.max()) >= shape[1]):
         raise ValueError(f"a place is outside of {shape[0]} x {shape[1]}")
     positions, order = (rows.long() * shape[1] + columns.long()).sort()
@@ -57,48 +52,14 @@ def from_triplets(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tenso
     return positions, values[order]
 
 
-def row_offsets(positions: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-    """Where each row of a pattern begins, and the last one ends: int64 [rows + 1]."""
-    begins = torch.arange(shape[0] + 1, device=positions.device) * shape[1]
-    return torch.searchsorted(positions, begins)
-
-
-def carried(old: torch.Tensor, new: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where each element of a new pattern is in the old one, and whether it is there."""
-    if len(old) == 0:
-        return torch.zeros_like(new), torch.zeros_like(new, dtype=torch.bool)
-    places = torch.searchsorted(old, new).clamp_(max=len(old) - 1)
-    return places, old[places] == new
-
-
-class _Elements:
-    """The elements of a pattern, as the packer of a packing sees them."""
-
-    def __init__(self, positions: torch.Tensor, shape: tuple[int, int], transposed: bool) -> None:
-        self.positions, self.count = positions, len(positions)
-        self.rows = torch.div(positions, shape[1], rounding_mode="floor")
-        self.columns = positions - self.rows * shape[1]
-        self.shape = shape
-        if transposed:
-            self.rows, self.columns, self.shape = self.columns, self.rows, (shape[1], shape[0])
-
-    def new(self, size: int, fill: int = 0) -> torch.Tensor:
-        return torch.full((size,), fill, dtype=torch.int32, device=self.positions.device)
-
-    def numbers(self) -> torch.Tensor:
-        return torch.arange(self.count, dtype=torch.int32, device=self.positions.device)
-
-    def tiles(self, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tile of each element, counted row by row, and which tiles hold one: [rows of tiles, columns of tiles]."""
-        grid = _ceil(self.shape[0], rows), _ceil(self.shape[1], columns)
-        tile = torch.div(self.rows, rows, rounding_mode="floor") * grid[1] + torch.div(self.columns, columns, rounding_mode="floor")
-        held = torch.zeros(grid, dtype=torch.bool, device=tile.device)
-        held.view(-1)[tile] = True
-        return tile, held
-
-
 def _ceil(number, by: int):
     return -(-number // by)
+
+
+@functools.lru_cache(maxsize=256)
+def _steps(count: int, device: torch.device) -> torch.Tensor:
+    """0, 1, ...: few numbers, of which many patterns need the same."""
+    return torch.arange(count, device=device)
 
 
 def _exclusive(counts: torch.Tensor) -> torch.Tensor:
@@ -106,43 +67,237 @@ def _exclusive(counts: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(counts.cumsum(0), (1, 0))
 
 
-# Each packer returns the arrays of a packing, the place of each element or None, and pairs of a number and its bound.
+class BlockPattern:
+    """A pattern of blocks on a device.
+
+    ``blocks``: int64, ascending: numbers in the grid of all blocks, row by row. ``side``: of a block. ``shape``: of the weight,
+    a multiple. A run is a row of a block: ``side`` neighbouring values.
+    """
+
+    def __init__(self, blocks: torch.Tensor, side: int, shape: tuple[int, int]) -> None:
+        self.blocks, self.side, self.shape = blocks, side, tuple(shape)
+        self.grid = shape[0] // side, shape[1] // side
+        self.nnz = len(blocks) * side * side
+
+    @classmethod
+    def of_mask(cls, mask: torch.Tensor, side: int) -> BlockPattern:
+        """That of a mask [rows, cols]. Raises ValueError if it is not made of whole blocks."""
+        held = mask if side == 1 else blocked(mask, side).any(3).any(2)
+        pattern = cls(held.reshape(-1).nonzero().view(-1), side, mask.shape)
+        if side > 1 and pattern.nnz != int(mask.sum()):
+            raise ValueError(f"the mask is not made of blocks of {side} x {side}")
+        return pattern
+
+    @classmethod
+    def of_positions(cls, positions: torch.Tensor, side: int, shape: tuple[int, int]) -> BlockPattern:
+        """That of ascending positions in the dense weight. Raises ValueError for others."""
+        end = shape[0] * shape[1] - 1
+        if len(positions) and int(torch.cat([positions[:1], positions.diff() - 1, end - positions[-1:]]).min()) < 0:
+            raise ValueError(f"positions do not ascend, or are not from 0 to {end}")
+        if side == 1:
+            return cls(positions, side, shape)
+        mask = torch.zeros(shape, dtype=torch.bool, device=positions.device)
+        mask.view(-1)[positions] = True
+        return cls.of_mask(mask, side)
+
+    @functools.cached_property
+    def rows(self) -> torch.Tensor:
+        """The row of each block in the grid."""
+        return torch.div(self.blocks, self.grid[1], rounding_mode="floor")
+
+    @functools.cached_property
+    def columns(self) -> torch.Tensor:
+        """The column of each block in the grid."""
+        return self.blocks - self.rows * self.grid[1]
+
+    @functools.cached_property
+    def begins(self) -> torch.Tensor:
+        """Where each row of the grid begins in ``blocks``, and the last one ends."""
+        return torch.searchsorted(self.blocks, _steps(self.grid[0] + 1, self.blocks.device) * self.grid[1])
+
+    @functools.cached_property
+    def runs_of_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each row of the grid and each of its rows of the weight: where its runs begin among all; and of each row of the grid
+        the number of blocks. [rows of blocks, side], [rows of blocks, 1]."""
+        blocks = self.begins.diff()[:, None]
+        return blocks * _steps(self.side, self.blocks.device) + self.begins[:-1, None] * self.side, blocks
+
+    @functools.cached_property
+    def runs(self) -> torch.Tensor:
+        """Where each run of each block is among all runs, row by row: [blocks, side]."""
+        block = torch.arange(len(self.blocks), device=self.blocks.device)[:, None]
+        if self.side == 1:
+            return block
+        return (self.runs_of_rows[0] - self.begins[:-1, None])[self.rows].add_(block)
+
+    def segments(self) -> torch.Tensor:
+        """Where the values of each row of the weight begin, and how many they are: int64 [rows, 2]."""
+        begins, blocks = self.runs_of_rows
+        return (torch.stack([begins, blocks.expand_as(begins)], 2) * self.side).view(-1, 2)
+
+    def row_offsets(self) -> torch.Tensor:
+        """Where the values of each row begin, and those of the last one end: int64 [rows + 1]."""
+        return nn.functional.pad(self.segments()[:, 0], (0, 1), value=self.nnz)
+
+    def column_indices(self) -> torch.Tensor:
+        """The column of each value: int64 [nnz]."""
+        if self.side == 1:
+            return self.columns
+        columns = (self.columns * self.side)[:, None] + _steps(self.side, self.blocks.device)
+        return self.in_order(columns[:, None].expand(-1, self.side, -1))
+
+    def in_order(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Numbers of blocks, [blocks, side, side], in the order of values: [nnz]."""
+        if self.side == 1:
+            return numbers.reshape(-1)
+        ordered = numbers.new_empty(len(self.blocks) * self.side, self.side)
+        ordered[self.runs] = numbers
+        return ordered.view(-1)
+
+    def positions(self) -> torch.Tensor:
+        """Of the values in the dense weight, row by row: int64 [nnz]."""
+        if self.side == 1:
+            return self.blocks
+        step = _steps(self.side, self.blocks.device)
+        first = (self.rows * self.shape[1] + self.columns) * self.side
+        return self.in_order(first[:, None, None] + (step * self.shape[1])[:, None] + step)
+
+    def norms(self, values: torch.Tensor) -> torch.Tensor:
+        """Of each block: the sum of squares; of single elements the magnitude."""
+        if self.side == 1:
+            return values.abs()
+        return values.view(-1, self.side).float().square().sum(1)[self.runs].sum(1)
+
+    def carry_to(self, new: BlockPattern) -> Carry:
+        """What moves values to another pattern of as many blocks."""
+        if len(self.blocks) == 0:
+            return Carry(self.blocks, self.blocks.bool(), self.side)
+        places = torch.searchsorted(self.blocks, new.blocks).clamp_(max=len(self.blocks) - 1)
+        gone = self.blocks[places] != new.blocks
+        if self.side == 1:
+            return Carry(places, gone, 1)
+        runs = torch.empty_like(self.runs).view(-1)
+        runs[new.runs] = self.runs[places]
+        of_runs = torch.empty_like(runs, dtype=torch.bool)
+        of_runs[new.runs] = gone[:, None]
+        return Carry(runs, of_runs, self.side)
 
 
-def _pack_lines(packing: str, facts: dict[str, int], of: _Elements):
+class Carry:
+    """Moves tensors [nnz] with a pattern: elements that stay keep theirs, new ones have 0."""
+
+    def __init__(self, runs: torch.Tensor, new: torch.Tensor, side: int) -> None:
+        # Of each run, ``side`` values: where it was, and whether it is new.
+        self.runs, self.new, self.side = runs, new, side
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The moved tensor."""
+        return tensor.view(-1, self.side)[self.runs].masked_fill_(self.new[:, None], 0).view(-1)
+
+
+class _Tiles:
+    """The elements of a pattern in squares whose side divides 32, so that each is in one tile of a packing, and its rows in one
+    word of a mask."""
+
+    def __init__(self, pattern: BlockPattern) -> None:
+        self.side = next(side for side in (32, 16, 8, 4, 2, 1) if pattern.side % side == 0)
+        self.shape, self.device = pattern.shape, pattern.blocks.device
+        self.rows, self.columns = pattern.rows, pattern.columns  # of squares
+        side, parts = pattern.side, pattern.side // self.side
+        step = _steps(side, self.device)
+        values = (pattern.runs * side)[:, :, None] + step if side > 1 else pattern.runs[:, :, None]
+        if parts > 1:
+            part = _steps(parts, self.device)
+            self.rows = ((self.rows * parts)[:, None, None] + part[:, None]).expand(-1, parts, parts).reshape(-1)
+            self.columns = ((self.columns * parts)[:, None, None] + part).expand(-1, parts, parts).reshape(-1)
+            values = values.view(-1, parts, self.side, parts, self.side).transpose(2, 3).reshape(-1, self.side, self.side)
+        self.values = values  # the number of each: [squares, side, side]
+
+    @functools.cached_property
+    def words(self) -> torch.Tensor:
+        """The values in 32 bits."""
+        return self.values.to(torch.int32)
+
+    def new(self, size: int, fill: int = 0) -> torch.Tensor:
+        return torch.full((size,), fill, dtype=torch.int32, device=self.device)
+
+    def grid(self, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The tile of each square, counted row by row, and which tiles hold one: [rows of tiles, columns of tiles]."""
+        held = torch.zeros(_ceil(self.shape[0], rows), _ceil(self.shape[1], columns), dtype=torch.bool, device=self.device)
+        row = torch.div(self.rows, rows // self.side, rounding_mode="floor")
+        tile = row * held.shape[1] + torch.div(self.columns, columns // self.side, rounding_mode="floor")
+        held.view(-1).index_fill_(0, tile, True)
+        return tile, held
+
+    def positions(self) -> torch.Tensor:
+        """Of the rows of squares in the dense weight: [squares, side]."""
+        first = (self.rows * self.shape[1] + self.columns) * self.side
+        return first[:, None] + _steps(self.side, self.device) * self.shape[1]
+
+    def bits(self, first: torch.Tensor) -> torch.Tensor:
+        """A word with as many bits as a square has columns, from a bit on."""
+        return torch.bitwise_left_shift(((1 << self.side) - 1) & 0xFFFFFFFF, first).to(torch.int32)
+
+    def transposed(self) -> _Tiles:
+        other = object.__new__(_Tiles)
+        other.__dict__ = {**self.__dict__, "rows": self.columns, "columns": self.rows, "shape": self.shape[::-1]}
+        return other
+
+
+@functools.lru_cache(maxsize=64)
+def _columns(rows: int, columns: int, device: torch.device) -> torch.Tensor:
+    """The columns of the tiles of a grid, row by row."""
+    return torch.arange(columns, dtype=torch.int32, device=device).repeat(rows)
+
+
+# Each packer returns the arrays of a packing, the place of each element, [squares, side, side], or None, and pairs of a number
+# and its bound.
+
+
+@functools.cache
+def _line_places(width: int, side: int, transposed: bool, device: torch.device) -> torch.Tensor:
+    """The places of the elements of a square in a block of 64 lines, for each place of the square: formats/bsr_layout.h."""
+    row, column, chunks = torch.arange(64)[:, None], torch.arange(width), width // 8
+    chunk = torch.div(column, 8, rounding_mode="floor") ^ torch.div(row * chunks, 8, rounding_mode="floor") % chunks
+    squares = blocked(row * width + chunk * 8 + column % 8, side).reshape(-1, side, side)
+    return (squares.transpose(1, 2) if transposed else squares).contiguous().to(device)
+
+
+def _pack_lines(packing: str, facts: dict[str, int], of: _Tiles):
     """formats/bsr_layout.h. Rows of blocks are ordered by their lengths alone."""
-    width, height = int(packing[-2:]), 64
-    tile, held = of.tiles(height, width)
+    width, height = int(packing.removesuffix("_transposed")[-2:]), 64
+    tile, held = of.grid(height, width)
     number = held.view(-1).cumsum(0) - 1
     columns = of.new(facts["blocks"] + 1)  # the last one takes what is not held
     places = torch.where(held.view(-1), number, facts["blocks"]).clamp_(max=facts["blocks"])
-    columns[places] = torch.arange(held.shape[1], dtype=torch.int32, device=columns.device).repeat(held.shape[0])
+    columns[places] = _columns(*held.shape, of.device)
     lengths = held.sum(1)
-    row, column, chunks = of.rows % height, of.columns % width, width // 8
-    chunk = torch.div(column, 8, rounding_mode="floor") ^ torch.div(row * chunks, 8, rounding_mode="floor") % chunks
-    place = number[tile] * (height * width) + row * width + chunk * 8 + column % 8
+    down, across = height // of.side, width // of.side
+    square = of.rows % down * across + of.columns % across
+    place = _line_places(width, of.side, packing.endswith("_transposed"), of.device)[square]
+    place += (number[tile] * (height * width))[:, None, None]
     arrays = {"row_blocks": _exclusive(lengths), "block_columns": columns[:-1],
               "row_order": lengths.argsort(descending=True, stable=True)}
     return arrays, place, [(lengths.sum(), facts["blocks"])]
 
 
-def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Elements):
+def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Tiles):
     """formats/tile_masks_layout.h."""
     width, row_tiles, group_columns = map(int, re.fullmatch(r"tile_masks_c(\d+)_r(\d+)_g(\d+)", packing).groups())
     height, tiles_of_unit, units_of_group = 64 * row_tiles, 64 // width, group_columns // 64
-    tile, held = of.tiles(height, width)
-    panels, device = held.shape[0], held.device
-    units = _ceil(held.sum(1), tiles_of_unit)
-    groups = _ceil(units, units_of_group).clamp_(min=1)  # of a panel
+    tile, held = of.grid(height, width)
+    panels = held.shape[0]
+    tiles = held.sum(1)  # of a panel
+    units = _ceil(tiles, tiles_of_unit)[:, None]
+    groups = _ceil(units, units_of_group).clamp_(min=1)
     # Groups in the order of their lengths, numbers and panels; those that are not there come last.
-    number = torch.arange(max(1, _ceil(_ceil(held.shape[1], tiles_of_unit), units_of_group)), device=device)
-    first_unit = number * units[:, None] // groups[:, None]
-    length = (number + 1) * units[:, None] // groups[:, None] - first_unit
-    length = torch.where(number < groups[:, None], length, -1)
-    key = ((units_of_group - length) * len(number) + number) * panels + torch.arange(panels, device=device)[:, None]
-    order = key.view(-1).argsort()
+    number = _steps(max(1, _ceil(_ceil(held.shape[1], tiles_of_unit), units_of_group)), of.device)
+    firsts = number * units // groups
+    length = torch.where(number < groups, (number + 1) * units // groups - firsts, -1)
+    key = (units_of_group - length) * len(number) + number
+    order = (key * panels + _steps(panels, of.device)[:, None]).view(-1).argsort()
     rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=device)
+    rank[order] = _steps(len(order), of.device)
     begins = _exclusive(length.view(-1)[order].clamp_(min=0) * tiles_of_unit)
     capacity = facts["groups"]
     group_tiles = begins[-1].expand(capacity + 1).clone()
@@ -150,97 +305,100 @@ def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Elements):
     group_tiles[:shared] = begins[:shared]
     group_panels = of.new(capacity)
     shared = min(capacity, len(order))
-    there = torch.arange(shared, device=device) < groups.sum()
+    there = _steps(shared, of.device) < groups.sum()
     group_panels[:shared] = torch.where(there, torch.div(order[:shared], len(number), rounding_mode="floor"), 0)
     # Of each tile: its number in the panel, its group, its place.
     in_panel = held.cumsum(1) - 1
-    group = ((torch.div(in_panel, tiles_of_unit, rounding_mode="floor") + 1) * groups[:, None] - 1) // units[:, None].clamp(min=1)
-    group = group.clamp_(0, len(number) - 1)
-    place = begins[rank.view(panels, -1).gather(1, group)] + in_panel - first_unit.gather(1, group) * tiles_of_unit
+    unit = in_panel if tiles_of_unit == 1 else torch.div(in_panel, tiles_of_unit, rounding_mode="floor")
+    group = (((unit + 1) * groups - 1) // units.clamp(min=1)).clamp_(0, len(number) - 1)
+    place = begins[rank.view(panels, -1).gather(1, group)] + in_panel - firsts.gather(1, group) * tiles_of_unit
     dump = facts["tiles"]
     place = torch.where(held, place, dump).clamp_(max=dump)
-    column = torch.arange(held.shape[1], dtype=torch.int32, device=device).expand_as(held)
+    column = _columns(*held.shape, of.device)
     columns = of.new(dump + 1)
-    columns[place.view(-1)] = column.reshape(-1)
+    columns[place.view(-1)] = column
     if tiles_of_unit == 2:  # a panel's odd last tile has a neighbour that holds nothing
-        last = held & (in_panel == held.sum(1, keepdim=True) - 1) & (in_panel % 2 == 0)
-        columns[torch.where(last, place + 1, dump).clamp_(max=dump).view(-1)] = column.reshape(-1)
-    row = place.view(-1)[tile] * height + of.rows % height
-    words, column = width // 32, of.columns % width
+        last = held & (in_panel == tiles[:, None] - 1) & (in_panel % 2 == 0)
+        columns[torch.where(last, place + 1, dump).clamp_(max=dump).view(-1)] = column
+    row = (place.view(-1)[tile] * height + of.rows * of.side % height)[:, None] + _steps(of.side, of.device)
+    words, bit = width // 32, of.columns * of.side % width
     masks = of.new((dump + 1) * height * words)
-    bit = torch.bitwise_left_shift(of.new(1, 1), (column % 32).to(torch.int32))
-    masks.scatter_add_(0, row * words + torch.div(column, 32, rounding_mode="floor"), bit)
-    firsts = of.new((dump + 1) * height, (1 << 31) - 1)
-    firsts.scatter_reduce_(0, row, of.numbers(), "amin")
-    firsts.masked_fill_(firsts == (1 << 31) - 1, 0)
+    word = row if words == 1 else row * words + torch.div(bit, 32, rounding_mode="floor")[:, None]
+    masks.scatter_add_(0, word.view(-1), of.bits(bit % 32)[:, None].expand_as(row).reshape(-1))
+    begin = of.new((dump + 1) * height, _LARGEST)
+    begin.scatter_reduce_(0, row.view(-1), of.words[:, :, 0].reshape(-1), "amin")
+    begin.masked_fill_(begin == _LARGEST, 0)
     arrays = {"group_panels": group_panels, "group_tiles": group_tiles, "columns": columns[:-1],
-              "masks": masks[:-height * words], "firsts": firsts[:-height]}
-    return arrays, None, [(units.sum() * tiles_of_unit, dump), (groups.sum(), capacity)]
+              "masks": masks[:-height * words], "firsts": begin[:-height]}
+    return arrays, None, [(begins[-1], dump), (groups.sum(), capacity)]
 
 
-def _pack_csr(_packing: str, _facts: dict[str, int], of: _Elements):
-    """formats/csr_layout.h: a segment a row."""
-    begins = row_offsets(of.positions, of.shape)
-    return {"segments": torch.stack([begins[:-1], begins.diff()], 1).view(-1), "columns": of.columns}, None, []
-
-
-def _pack_dense(_packing: str, _facts: dict[str, int], of: _Elements):
-    return {}, of.positions, []
-
-
-_PACKERS = {"bsr_lines": _pack_lines, "tile_masks": _pack_tile_masks, "csr": _pack_csr, "dense": _pack_dense}
-
-
-def _runs(facts: dict[str, int], place: torch.Tensor, of: _Elements) -> torch.Tensor:
+def _runs(facts: dict[str, int], place: torch.Tensor, of: _Tiles) -> torch.Tensor:
     """The array place_runs (formats/places.h)."""
     if facts["place_kind"] == _PLACES:
-        return place
-    if facts["place_kind"] == _SOURCES:
-        sources = of.new(facts["places"], _NONE)
-        sources[place] = of.numbers()
-        return sources
-    groups = _ceil(facts["places"], 64)
-    words = of.new(2 * groups)
-    bit = torch.bitwise_left_shift(of.new(1, 1), (place % 32).to(torch.int32))
-    words.scatter_add_(0, torch.div(place, 32, rounding_mode="floor"), bit)
-    firsts = torch.searchsorted(place, torch.arange(groups, device=place.device) * 64)
-    return torch.cat([firsts.to(torch.int32)[:, None], words.view(-1, 2)], 1).view(-1)
+        runs = of.new(facts["places"])
+        runs[of.values] = place.to(torch.int32)
+        return runs
+    sources = of.new(facts["places"], _NONE)
+    sources[place] = of.words
+    return sources
 
 
-def write_pattern(packed: torch.Tensor, packings: Iterable[dict], shape: tuple[int, int], itemsize: int,
-                  positions: torch.Tensor) -> None:
+def _masks(facts: dict[str, int], of: _Tiles) -> torch.Tensor:
+    """The same of a dense array: of each 64 elements the first value, and in two words which there are."""
+    groups, position = _ceil(facts["places"], 64), of.positions().view(-1)
+    bits = of.bits(position % 32)
+    words = of.new(2 * groups).scatter_add_(0, torch.div(position, 32, rounding_mode="floor"), bits).view(-1, 2)
+    counts = of.new(groups).scatter_add_(0, torch.div(position, 64, rounding_mode="floor"), of.new(1, of.side).expand_as(bits))
+    firsts = counts.cumsum(0, dtype=torch.int32) - counts
+    return torch.cat([firsts[:, None], words], 1).view(-1)
+
+
+def _arrays(name: str, facts: dict[str, int], of: _Tiles, pattern: BlockPattern):
+    """The arrays of a packing by name, and its bounds."""
+    if name.startswith("csr"):
+        return {"segments": pattern.segments().view(-1), "columns": pattern.column_indices()}, []
+    if name.startswith("tile_masks"):
+        arrays, _, bounds = _pack_tile_masks(name, facts, of)
+        return arrays, bounds
+    if name == "dense":
+        if facts["place_kind"] == _MASKS:
+            return {"place_runs": _masks(facts, of)}, []
+        return {"place_runs": pattern.positions(), "values": 0}, []
+    arrays, place, bounds = _pack_lines(name, facts, of)
+    if facts["place_kind"] == _PLACES:
+        arrays["blocks"] = 0x8000 - (1 << 16)  # nothing
+    # Places of a pattern without room are outside.
+    arrays["place_runs"] = place, facts
+    return arrays, bounds
+
+
+def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int, pattern: BlockPattern) -> None:
     """Writes the arrays of a pattern into the packed bytes of a weight, on their device. ``packings``: as the plan describes
-    them. Raises SparsmithError, with nothing written, where they have no room for the pattern."""
-    writes, bounds = [], []
-    plain = _Elements(positions, shape, False)
+    them. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern."""
+    of, bounds, made = _Tiles(pattern), [], []
     for packing in packings:
-        name, facts, arrays = packing["packing"], packing["facts"], dict(packing["arrays"])
-        of = _Elements(positions, shape, True) if name.endswith("_transposed") else plain
-        name = name.removesuffix("_transposed")
-        pack = next(pack for prefix, pack in _PACKERS.items() if name.startswith(prefix))
-        made, place, bounded = pack(name, facts, of)
+        turned = of.transposed() if packing["packing"].endswith("_transposed") else of
+        arrays, bounded = _arrays(packing["packing"], packing["facts"], turned, pattern)
         bounds += [(*bound, packing["packing"]) for bound in bounded]
-        if "place_runs" in arrays:
-            made["place_runs"] = (facts, place, of)
-        writes += [(arrays[key], value) for key, value in made.items() if key in arrays]
-        if "place_runs" in arrays and facts["place_kind"] == _PLACES:
-            for key in ("blocks", "values"):  # hold nothing between values
-                if key in arrays:
-                    writes.append((arrays[key], 0x8000 - (1 << 16) if key == "blocks" else 0))
-    for used, (_, capacity, name) in zip(torch.stack([bound[0] for bound in bounds]).tolist() if bounds else [], bounds, strict=True):
-        if used > capacity:
-            raise SparsmithError(f"the pattern takes {used} tiles of packing {name}, which has room for {capacity}: tune again "
+        made.append((packing["arrays"], arrays, turned))
+    used = torch.stack([bound[0] for bound in bounds]).tolist() if bounds and len(pattern.blocks) else []
+    for tiles, (_, capacity, name) in zip(used, bounds, strict=False):
+        if tiles > capacity:
+            raise SparsmithError(f"the pattern takes {tiles} tiles of packing {name}, which has room for {capacity}: tune again "
                                  "for a weight of this pattern")
-    for array, value in writes:
-        if array["bytes"] == 0:
-            continue
-        to = packed[array["offset"]:array["offset"] + array["bytes"]]
-        if isinstance(value, int):
-            (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
-            continue
-        value = _runs(*value) if isinstance(value, tuple) else value
-        # Whole numbers keep their lowest bits.
-        to.view(torch.int16 if array["bytes"] == 2 * value.numel() else torch.int32).copy_(value)
+    for places, arrays, turned in made:
+        for name, value in arrays.items():
+            place = places.get(name)
+            if place is None or place["bytes"] == 0:
+                continue
+            to = packed[place["offset"]:place["offset"] + place["bytes"]]
+            if isinstance(value, int):
+                (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
+                continue
+            numbers = _runs(value[1], value[0], turned) if isinstance(value, tuple) else value
+            # Whole numbers keep their lowest bits.
+            to.view(torch.int16 if place["bytes"] == 2 * numbers.numel() else torch.int32).copy_(numbers)
 
 
-__all__ = ["blocked", "carried", "from_mask", "from_triplets", "row_offsets", "unblocked"]
+__all__ = ["BlockPattern", "Carry", "blocked", "from_triplets", "unblocked"]

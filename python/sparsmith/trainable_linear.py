@@ -11,6 +11,7 @@ from torch import nn
 from sparsmith import ops, patterns
 from sparsmith._library import SparsmithError
 from sparsmith.linear import SparseLinear
+from sparsmith.patterns import BlockPattern, Carry
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
 Pattern = tuple[torch.Tensor, torch.Tensor]  # row offsets and column indices
@@ -46,17 +47,6 @@ def training_bytes(tuned: TunedWeight, dtype: torch.dtype) -> tuple[int, int]:
     return tuned.packed_bytes + 4 * dtype.itemsize * tuned.nnz, elements * (4 * dtype.itemsize + 1 + copy)
 
 
-class Carry:
-    """Moves tensors [nnz] with a pattern: elements that stay keep theirs, new ones have 0."""
-
-    def __init__(self, places: torch.Tensor, stays: torch.Tensor) -> None:
-        self.places, self.stays = places, stays
-
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The moved tensor."""
-        return torch.where(self.stays, tensor[self.places], 0).to(tensor.dtype)
-
-
 class TrainableSparseLinear(SparseLinear):
     """``nn.Linear`` with a sparse weight that trains: ``y = x @ W.T + bias``.
 
@@ -77,7 +67,8 @@ class TrainableSparseLinear(SparseLinear):
 
     ``weight``: [out_features, in_features], on any device. ``pattern``: row offsets and column indices; by default the
     nonzeros of ``weight``. ``moving_block``: the side of the aligned blocks in which the pattern may change, 1 for single
-    elements; 0: it is constant. Raises SparsmithError if ``weight`` has nonzeros outside of the pattern.
+    elements; 0: it is constant. By default each block with a nonzero is then in the pattern as a whole. Raises SparsmithError if
+    ``weight`` has nonzeros outside of the pattern, and ValueError for a shape or pattern that is not made of blocks.
 
     Example:
         >>> import torch
@@ -93,11 +84,22 @@ class TrainableSparseLinear(SparseLinear):
         nn.Module.__init__(self)
         weight = weight.detach()
         self.out_features, self.in_features = weight.shape
-        offsets, columns = pattern_of(weight != 0) if pattern is None else pattern
+        if pattern is None:
+            mask = weight != 0
+            if moving_block > 1:
+                held = patterns.blocked(mask, moving_block).any(3).any(2)
+                mask = held.repeat_interleave(moving_block, 0).repeat_interleave(moving_block, 1)
+            pattern = pattern_of(mask)
+        offsets, columns = pattern
         self.moving_block = moving_block
         # Of a layer that watches its dense gradient: zeros [out_features, in_features] that the weight adds, a leaf.
         self.dense_zeros: torch.Tensor | None = None
         self._set_pattern(offsets, columns)
+        blocks = None
+        if moving_block:
+            blocks = BlockPattern.of_positions(self.positions(), moving_block, weight.shape).blocks.to(weight.device)
+        self._pattern: BlockPattern | None = None  # of these blocks
+        self.register_buffer("_blocks", blocks, persistent=False)  # BlockPattern.blocks, where the pattern may move
         values, outside = self._gather(weight)
         if outside:
             raise SparsmithError(self._outside(outside))
@@ -130,10 +132,16 @@ class TrainableSparseLinear(SparseLinear):
         return self._column_indices
 
     def _read_pattern(self) -> None:
-        """After an update the pattern is on the device alone, as positions."""
+        """After an update the pattern is on the device alone."""
         if self._row_offsets is None:
-            offsets = patterns.row_offsets(self._positions, (self.out_features, self.in_features))
-            self._set_pattern(offsets.cpu(), (self._positions % self.in_features).cpu())
+            pattern = self.block_pattern()
+            self._set_pattern(pattern.row_offsets().cpu(), pattern.column_indices().cpu())
+
+    def block_pattern(self) -> BlockPattern:
+        """The pattern, on the device of ``values``. Of layers whose pattern may move."""
+        if self._pattern is None or self._pattern.blocks is not self._blocks:
+            self._pattern = BlockPattern(self._blocks, self.moving_block, (self.out_features, self.in_features))
+        return self._pattern
 
     @classmethod
     def from_tuned(cls, file: TunedFile, name: str, bias: torch.Tensor | None = None,
@@ -164,10 +172,9 @@ class TrainableSparseLinear(SparseLinear):
         self.tuned, self.plan = tuned, tuned.plan
         self._know()
         if self.moving_block:
-            positions = self.positions().to(self.values.device)
-            packed = torch.zeros(tuned.packed_bytes, dtype=torch.uint8, device=positions.device)
-            self._write_pattern(packed, tuned, positions)
-            self.packed, self._positions = packed, positions
+            packed = torch.zeros(tuned.packed_bytes, dtype=torch.uint8, device=self.values.device)
+            patterns.write_pattern(packed, tuned.packings, tuned.dtype.itemsize, self.block_pattern())
+            self.packed = packed
         else:
             self.packed = file.packed(name).to(self.values.device)
             self._positions = None
@@ -176,39 +183,42 @@ class TrainableSparseLinear(SparseLinear):
         """Gives the kernels back: the layer then computes densely."""
         self.tuned, self.plan, self.packed = None, 0, None
 
-    @staticmethod
-    def _write_pattern(packed: torch.Tensor, tuned: TunedWeight, positions: torch.Tensor) -> None:
-        patterns.write_pattern(packed, tuned.packings, tuned.shape, tuned.dtype.itemsize, positions)
-
     @torch.no_grad()
-    def update_pattern(self, pattern: torch.Tensor) -> Carry:
+    def update_pattern(self, pattern: torch.Tensor | BlockPattern) -> Carry:
         """Moves the pattern, on the device of ``values``: values of elements that stay are kept, those of new ones are 0.
         ``values`` stays the same parameter, and so do plans, captured graphs and compiled code.
 
-        ``pattern``: a mask of bool, [out_features, in_features], or the ascending positions of the elements in the dense
-        weight, row by row, int64 [nnz]. There are as many elements as before. Returns what moves tensors that belong to
-        ``values``, such as moments of an optimizer.
+        ``pattern``: a mask of bool, [out_features, in_features]; the ascending positions of the elements in the dense weight,
+        row by row, int64 [nnz]; or a :class:`sparsmith.patterns.BlockPattern` of the layer's blocks, which is taken as it is.
+        There are as many elements as before. Returns what moves tensors that belong to ``values``, such as moments of an
+        optimizer.
 
         Raises SparsmithError, with nothing changed, for a layer with ``moving_block`` 0, another number of elements,
         positions that do not ascend, and a pattern that takes more tiles than the packed weight has room for (a quarter more
         than the pattern that was tuned, or those that all patterns of its blocks need)."""
         if not self.moving_block:
             raise SparsmithError("the pattern of this layer is constant: make it with moving_block=1, or the side of its blocks")
-        device, count = self.values.device, self.values.numel()
-        positions = patterns.from_mask(pattern) if pattern.dtype == torch.bool else pattern.to(torch.int64)
-        positions = positions.to(device)
-        if positions.shape != (count,):
-            raise SparsmithError(f"the pattern has {positions.numel()} elements, and the layer {count}: update_pattern moves as "
-                                 "many elements as there are")
-        if pattern.dtype != torch.bool and count:
-            end = self.out_features * self.in_features - 1
-            if int(torch.cat([positions[:1], positions.diff() - 1, end - positions[-1:]]).min()) < 0:
-                raise SparsmithError(f"positions do not ascend, or are not from 0 to {end}")
+        old, count = self.block_pattern(), self.values.numel()
+        if not isinstance(pattern, BlockPattern):
+            given, pattern = pattern.to(old.blocks.device), None
+            try:
+                if given.dtype == torch.bool and given.shape == old.shape:
+                    pattern = BlockPattern.of_mask(given, old.side)
+                elif given.dtype == torch.int64 and given.dim() == 1:
+                    pattern = BlockPattern.of_positions(given, old.side, old.shape)
+            except ValueError as error:
+                raise SparsmithError(f"update_pattern: {error}") from None
+            if pattern is None:
+                raise SparsmithError(f"update_pattern takes a mask of bool, [{self.out_features}, {self.in_features}], or positions "
+                                     f"of int64, not {given.dtype} [{', '.join(map(str, given.shape))}]")
+        if pattern.nnz != count:
+            raise SparsmithError(f"the pattern has {pattern.nnz} elements, and the layer {count}: update_pattern moves as many "
+                                 "elements as there are")
         if self.tuned is not None:
-            self._write_pattern(self.packed, self.tuned, positions)
-        carry = Carry(*patterns.carried(self.current_positions(), positions))
+            patterns.write_pattern(self.packed, self.tuned.packings, self.tuned.dtype.itemsize, pattern)
+        carry = old.carry_to(pattern)
         self.values.copy_(carry(self.values))
-        self._positions, self._row_offsets, self._column_indices = positions, None, None
+        self._blocks, self._pattern, self._row_offsets, self._column_indices = pattern.blocks, pattern, None, None
         return carry
 
     def watch_dense_gradient(self, watch: bool = True) -> None:
@@ -257,19 +267,18 @@ class TrainableSparseLinear(SparseLinear):
 
     def _dense(self) -> torch.Tensor:
         """The dense weight, with a gradient of the values."""
-        positions = self.current_positions()
+        if self.moving_block:
+            positions = self.block_pattern().positions()
+        else:
+            if self._positions is None:
+                self._positions = self.positions().to(self.values.device)
+            positions = self._positions
         zeros = torch.zeros(self.out_features * self.in_features, dtype=self.values.dtype, device=self.values.device)
         return zeros.index_copy(0, positions, self.values).view(self.out_features, self.in_features)
 
-    def current_positions(self) -> torch.Tensor:
-        """Of the values in the dense weight, row by row: int64, on their device."""
-        if self._positions is None:
-            self._positions = self.positions().to(self.values.device)
-        return self._positions
-
     def positions(self) -> torch.Tensor:
         """Of the values in the dense weight, row by row: int64, on the CPU."""
-        return self._positions.cpu() if self._row_offsets is None else self._positions_of(self._row_offsets, self._column_indices)
+        return self._positions_of(self.row_offsets, self.column_indices)
 
     def _positions_of(self, offsets: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """Raises SparsmithError for offsets and columns that are none of a weight of this shape."""

@@ -22,22 +22,8 @@ from torch import distributed, nn
 
 from sparsmith import patterns
 from sparsmith.layers import linear_layers, parameter_of, trains
-from sparsmith.trainable_linear import Carry, TrainableSparseLinear
-
-
-def _units(layer: TrainableSparseLinear, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The elements or blocks of the pattern of a layer, as numbers in the grid of all, and their norms."""
-    values, side, cols = layer.values.detach().float(), layer.moving_block, layer.in_features
-    if side == 1:
-        return positions, values.abs()
-    rows = torch.div(positions, cols, rounding_mode="floor")
-    block = torch.div(positions - rows * cols, side, rounding_mode="floor")
-    block += torch.div(rows, side, rounding_mode="floor") * (cols // side)
-    sums = values.new_zeros(layer.out_features * cols // side**2).index_add_(0, block, values.square())
-    held = torch.zeros_like(sums, dtype=torch.bool)
-    held[block] = True
-    units = held.nonzero().view(-1)
-    return units, sums[units]
+from sparsmith.patterns import BlockPattern, Carry
+from sparsmith.trainable_linear import TrainableSparseLinear
 
 
 class _MovingPatterns:
@@ -55,11 +41,6 @@ class _MovingPatterns:
         if not self.layers:
             raise ValueError("the model has no layer whose pattern may move: call sparsmith.optimize(model, training=True, "
                              "moving_block=1, ...) first, or with the side of the blocks")
-        for name, layer in self.layers.items():
-            side = layer.moving_block
-            if layer.out_features % side or layer.in_features % side or layer.values.numel() % (side * side):
-                raise ValueError(f"{name}: {layer.out_features} x {layer.in_features} with {layer.values.numel()} elements is not "
-                                 f"made of blocks of {side} x {side}")
         self.optimizer, self.interval, self.fraction = optimizer, interval, fraction
         self.last = int(end * steps)  # no update after this step
         self.steps_done = 0
@@ -100,25 +81,23 @@ class _MovingPatterns:
 
     def _move(self, layer: TrainableSparseLinear) -> None:
         growth = self._growth(layer)
-        held = layer.current_positions()
+        held = layer.block_pattern()
         first = not distributed.is_initialized() or distributed.get_rank() == 0
-        positions = self._chosen(layer, held, growth) if first else torch.empty_like(held)
+        blocks = self._chosen(layer, held, growth) if first else torch.empty_like(held.blocks)
         if distributed.is_initialized():
-            distributed.broadcast(positions, 0)
-        carry_state(self.optimizer, layer.values, layer.update_pattern(positions))
+            distributed.broadcast(blocks, 0)
+        carry_state(self.optimizer, layer.values, layer.update_pattern(BlockPattern(blocks, held.side, held.shape)))
 
-    def _chosen(self, layer: TrainableSparseLinear, positions: torch.Tensor, growth: torch.Tensor) -> torch.Tensor:
-        """The new pattern: units of smallest norm leave, units of greatest growth come."""
-        side = layer.moving_block
-        units, norms = _units(layer, positions)
-        mask = torch.zeros(layer.out_features // side, layer.in_features // side, dtype=torch.bool, device=units.device)
-        flat = mask.view(-1)
-        count = min(round(self.moved_share() * len(units)), len(flat) - len(units))
-        flat[units] = True
+    def _chosen(self, layer: TrainableSparseLinear, held: BlockPattern, growth: torch.Tensor) -> torch.Tensor:
+        """The blocks of the new pattern: those of smallest norm leave, those of greatest growth come."""
+        blocks = held.blocks
+        mask = torch.zeros(held.grid[0] * held.grid[1], dtype=torch.bool, device=blocks.device)
+        mask[blocks] = True
+        count = min(round(self.moved_share() * len(blocks)), len(mask) - len(blocks))
         if count:
-            flat[units[norms.topk(count, largest=False, sorted=False).indices]] = False
-            flat[growth.masked_fill_(flat, -1).topk(count, sorted=False).indices] = True
-        return patterns.from_mask(mask, side)
+            mask[blocks[held.norms(layer.values.detach()).topk(count, largest=False, sorted=False).indices]] = False
+            mask[growth.masked_fill_(mask, -1).topk(count, sorted=False).indices] = True
+        return mask.nonzero().view(-1)
 
     def _growth(self, layer: TrainableSparseLinear) -> torch.Tensor:
         """How much each unit deserves to come: [units], not negative."""
@@ -159,8 +138,11 @@ class RigL(_MovingPatterns):
         layer.dense_zeros.grad = None
         if distributed.is_initialized():
             distributed.reduce(gradient, 0)
-        side = layer.moving_block
-        scores = gradient.float().abs_() if side == 1 else patterns.blocked(gradient.float().square_(), side).sum((2, 3))
+        if layer.moving_block == 1:
+            scores = gradient.abs_()
+        else:
+            blocks = patterns.blocked(gradient, layer.moving_block)
+            scores = torch.linalg.vector_norm(blocks, dim=(2, 3), dtype=torch.float32)
         return scores.nan_to_num_(0, 0, 0).view(-1)
 
 

@@ -24,7 +24,7 @@ def run(tmp_path, name, *arguments):
 
 def test_every_program_has_a_test():
     assert {file.name for file in EXAMPLES.glob("*.py")} == \
-        {"custom_filter.py", "encoder.py", "semi_sparse.py", "serve_decoder.py", "sparse_attention.py", "sweep_sparsity.py",
+        {"custom_filter.py", "encoder.py", "moving_patterns.py", "semi_sparse.py", "serve_decoder.py", "sparse_attention.py", "sweep_sparsity.py",
          "train_blocks.py"}
 
 
@@ -65,7 +65,8 @@ def test_sparse_attention(tmp_path):
     assert float(output.split("from dense attention: ")[1]) < 1e-5
 
 
-def test_semi_sparse(tmp_path):
+@pytest.fixture
+def digits_file(tmp_path):
     random = torch.Generator().manual_seed(3)
     shapes = torch.rand(10, 64, generator=random) * 16
     labels = torch.arange(200) % 10
@@ -73,11 +74,25 @@ def test_semi_sparse(tmp_path):
     with gzip.open(tmp_path / "digits.csv.gz", "wt") as file:
         for image, label in zip(images.tolist(), labels.tolist(), strict=True):
             file.write(",".join(f"{number:.2f}" for number in [*image, label]) + "\n")
+
+
+def test_semi_sparse(tmp_path, digits_file):
     output = run(tmp_path, "semi_sparse.py", "--digits", "digits.csv.gz")
     lines = output.splitlines()
     assert [line.split(" %")[0].strip() for line in lines] == ["0", "40", "70", "100"]
     assert ["2:4 " in line.split(";")[1] for line in lines] == [False, True, True, True]
     assert all(float(line.split("accuracy ")[1].split()[0]) > 30 for line in lines)
+
+
+@pytest.mark.parametrize(("task", "block"), [("text", "16"), ("digits", "1")])
+def test_moving_patterns(tmp_path, digits_file, task, block):
+    output = run(tmp_path, "moving_patterns.py", "--task", task, "--block", block, "--digits", "digits.csv.gz", "--seeds", "0", "1")
+    losses = {line.split(":")[0].strip(): [float(loss) for loss in line.split("(")[1].split(")")[0].split(", ")]
+              for line in output.splitlines()}
+    assert list(losses) == ["dense", "masked dense", "constant", "SET", "RigL"]
+    assert all(len(each) == 2 and each[0] != each[1] for each in losses.values())
+    assert losses["constant"] == pytest.approx(losses["masked dense"], rel=2e-3)
+    assert losses["RigL"] != losses["constant"] != losses["SET"] != losses["RigL"]
 
 
 def test_custom_filter(tmp_path):

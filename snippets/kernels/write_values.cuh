@@ -6,6 +6,9 @@
 // from 8 rows: each load of a warp then meets neighbouring nonzeros, of lines that the loads of other elements meet
 // again. In a scatter neighbouring lanes own neighbouring nonzeros. If there are several arrays, each has its own
 // launch, which leaves the places of the others alone.
+//
+// Of masks, which a single array has, a warp owns 1,024 neighbouring elements: each lane puts the values of 32 into
+// shared memory, between elements that are nothing, and the warp stores them in lines of 512 bytes.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -19,11 +22,15 @@ template <class Source, class Stored, bool kNegativeZeros, int kThreads>
 struct WriteValuesKernel {
   SPARSMITH_ROLE(kernel)
 
+  static constexpr int kRow = 32;                               // elements of a lane
+  static constexpr int kRowBytes = kRow * sizeof(Stored) + 16;  // neighbouring rows begin in other banks
+  static constexpr int kSharedBytes = kThreads * kRowBytes;
+
   // values: [nonzeros]; runs, offsets, run_bits, kind: of `indices` indices (PlaceArrays); copies: [copy_count] pairs
   // of a nonzero and a place; array: places [first, first + count).
   static SPARSMITH_DEVICE void run(const Source* values, const u32* runs, const u32* offsets, const u32* copies,
                                    Stored* array, i64 indices, int run_bits, int kind, i64 copy_count, i64 first,
-                                   i64 count) {
+                                   i64 count, u8* shared) {
     launch_dependents();
     wait_for_previous();
     const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
@@ -31,9 +38,14 @@ struct WriteValuesKernel {
     if (kind == kPlaces) {
       for (i64 begin = block * kEach + thread_index(); begin < indices; begin += stride * kEach)
         scatter(values, runs, offsets, begin, indices, run_bits, array, first, count);
+    } else if (kind == kMasks) {
+      const i64 of_warp = block + warp_index() * kRow;
+      u8* const tile = shared + warp_index() * (kRow * kRowBytes);
+      for (i64 begin = of_warp * kRow; begin < indices; begin += stride * kRow)
+        expand(values, runs, begin, indices, array, tile);
     } else {
       for (i64 begin = (block + thread_index()) * kEach; begin < indices; begin += stride * kEach)
-        gather(values, runs, offsets, begin, indices, run_bits, kind, array, first, count);
+        gather(values, runs, offsets, begin, indices, run_bits, array, first, count);
     }
     for (i64 i = block + thread_index(); i < copy_count; i += stride)
       store(load_coherent(values + copies[2 * i]), static_cast<i64>(copies[2 * i + 1]) - first, array, count);
@@ -42,6 +54,7 @@ struct WriteValuesKernel {
  private:
   // As in PlaceArrays.
   static constexpr int kEach = 8;
+  static constexpr int kAtOnce = 4;  // values of a lane
   static constexpr u32 kNoNonzero = 0x80000000U;
   static constexpr int kPlaces = 0;
   static constexpr int kMasks = 2;
@@ -72,14 +85,14 @@ struct WriteValuesKernel {
   }
 
   static SPARSMITH_DEVICE void gather(const Source* values, const u32* runs, const u32* offsets, i64 begin, i64 indices,
-                                      int run_bits, int kind, Stored* array, i64 first, i64 count) {
+                                      int run_bits, Stored* array, i64 first, i64 count) {
     bool there[kEach];
-    const Group sources = sources_of(runs, offsets, begin, indices, run_bits, kind, there);
+    const Group sources = sources_of(runs, offsets, begin, indices, run_bits, there);
     Source value[kEach] = {};
     SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) if (there[e]) value[e] = load_coherent(values + sources[e]);
     Line lines[kEach / kOfLine];
     SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) lines[e / kOfLine][e % kOfLine] =
-        there[e] ? stored(value[e]) : from_float<Stored>(kNegativeZeros ? 0.0F : -0.0F);
+        there[e] ? stored(value[e]) : nothing();
     const i64 place = begin - first;
     if (place >= 0 && place + kEach <= count && place % kEach == 0) {
       SPARSMITH_UNROLL for (int i = 0; i < kEach / kOfLine; ++i)
@@ -92,21 +105,8 @@ struct WriteValuesKernel {
 
   // The nonzeros of kEach elements, where there are some.
   static SPARSMITH_DEVICE Group sources_of(const u32* runs, const u32* offsets, i64 begin, i64 indices, int run_bits,
-                                           int kind, bool (&there)[kEach]) {
+                                           bool (&there)[kEach]) {
     Group sources;
-    if (kind == kMasks) {
-      const u32* const run = runs + 3 * (begin >> 6);
-      const bool upper = (begin & 32) != 0;
-      const u32 mask = upper ? run[2] : run[1];
-      const int bit = static_cast<int>(begin & 31);
-      u32 next = run[0] + count_bits(mask & ((1U << bit) - 1)) + (upper ? count_bits(run[1]) : 0);
-      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) {
-        there[e] = (mask >> bit & (1U << e)) != 0;
-        sources[e] = next;
-        next += there[e] ? 1 : 0;
-      }
-      return sources;
-    }
     u32 base = 0;
     if (run_bits != 0) {
       const auto run = load_cached(reinterpret_cast<const Vector<u32, 2>*>(runs) + (begin >> run_bits));
@@ -125,6 +125,50 @@ struct WriteValuesKernel {
     }
     return sources;
   }
+
+  // Writes the 1,024 elements from `begin`, those of the warp. tile: kRow rows of kRowBytes in shared memory.
+  static SPARSMITH_DEVICE void expand(const Source* values, const u32* runs, i64 begin, i64 indices, Stored* array,
+                                      u8* tile) {
+    const i64 own = begin + lane_index() * kRow;
+    u32 mask = 0;
+    const Source* next = values;
+    if (own < indices) {
+      const u32* const run = runs + 3 * (own >> 6);
+      const bool upper = (own & 32) != 0;
+      mask = upper ? run[2] : run[1];
+      next += run[0] + (upper ? count_bits(run[1]) : 0);
+    }
+    Line nothings;
+    SPARSMITH_UNROLL for (int e = 0; e < kOfLine; ++e) nothings[e] = nothing();
+    Stored* const row = reinterpret_cast<Stored*>(tile + lane_index() * kRowBytes);
+    SPARSMITH_UNROLL for (int i = 0; i < kRow / kOfLine; ++i) reinterpret_cast<Line*>(row)[i] = nothings;
+    while (mask != 0) {
+      Source value[kAtOnce] = {};
+      int bit[kAtOnce];
+      SPARSMITH_UNROLL for (int e = 0; e < kAtOnce; ++e) {
+        bit[e] = mask != 0 ? count_bits((mask & (0U - mask)) - 1) : -1;
+        mask &= mask - 1;
+        if (bit[e] >= 0) value[e] = load_coherent(next + e);
+      }
+      next += kAtOnce;
+      SPARSMITH_UNROLL for (int e = 0; e < kAtOnce; ++e) if (bit[e] >= 0) row[bit[e]] = stored(value[e]);
+    }
+    warp_barrier();
+    SPARSMITH_UNROLL for (int i = 0; i < kRow / kOfLine; ++i) {
+      const int line = i * kRow + lane_index();
+      const i64 place = begin + line * kOfLine;
+      const u8* const from = tile + line / (kRow / kOfLine) * kRowBytes + line % (kRow / kOfLine) * sizeof(Line);
+      const Line elements = *reinterpret_cast<const Line*>(from);
+      if (place + kOfLine <= indices) {
+        store_whole(reinterpret_cast<Line*>(array + place), elements);
+      } else {
+        SPARSMITH_UNROLL for (int e = 0; e < kOfLine; ++e) if (place + e < indices) array[place + e] = elements[e];
+      }
+    }
+    warp_barrier();
+  }
+
+  static SPARSMITH_DEVICE Stored nothing() { return from_float<Stored>(kNegativeZeros ? 0.0F : -0.0F); }
 
   static SPARSMITH_DEVICE Stored stored(const Source& value) {
     const Stored result = rounded(value);

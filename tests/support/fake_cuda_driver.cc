@@ -316,6 +316,14 @@ FAKE CUresult cuStreamQuery(CUstream) {
   return CUDA_ERROR_NOT_READY;
 }
 
+// The stream's address is the number of its capture.
+FAKE CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph*,
+                                        const CUgraphNode**, std::size_t*) {
+  *status = stream == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *id = reinterpret_cast<cuuint64_t>(stream);
+  return CUDA_SUCCESS;
+}
+
 // What no test uses.
 constexpr CUresult kMissing = CUDA_ERROR_NOT_SUPPORTED;
 FAKE CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
