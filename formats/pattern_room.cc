@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -60,32 +59,24 @@ void room_of_lines(const PackedView& packed, std::int64_t rows, std::int64_t col
   set_words(packed, "block_columns", blocks, room);
 }
 
-std::optional<TileMasksPacking> tile_masks_named(std::string_view name) {
-  for (const int columns : {32, 64})
-    for (const int row_tiles : {1, 2})
-      for (const int group_columns : {128, 256, 512})
-        if (const TileMasksPacking packing{columns, row_tiles, group_columns}; packing.name() == name) return packing;
-  return std::nullopt;
-}
-
 void room_of_tiles(const PackedView& packed, const TileMasksPacking& packing, std::int64_t rows, std::int64_t cols,
                    const Blocks& of, PatternRoom& room) {
-  using namespace tile_masks;
-  const std::int64_t panel_rows = std::int64_t{packing.row_tiles} * kTileRows;
+  const std::int64_t panel_rows = std::int64_t{packing.row_tiles} * tile_masks::kTileRows;
   const std::int64_t panels = ceil_div(rows, panel_rows);
-  const std::int64_t unit_tiles = kUnitColumns / packing.columns;
+  const std::int64_t unit_tiles = tile_masks::kUnitColumns / packing.columns;
   const std::int64_t all = panels * ceil_div(ceil_div(cols, std::int64_t{packing.columns}), unit_tiles);
   const std::int64_t held =
       ceil_div(of.tiles(panel_rows, packing.columns) + panels, unit_tiles);  // one may hold nothing
   const std::int64_t units = with_room(ceil_div(room.facts.at("tiles"), unit_tiles), std::min(all, held));
   const std::int64_t tiles = units * unit_tiles;
-  const std::int64_t groups = panels + units * kUnitColumns / packing.group_columns;  // each panel may have a short one
+  const std::int64_t groups =
+      panels + units * tile_masks::kUnitColumns / packing.group_columns;  // each panel may have a short one
   room.facts["tiles"] = tiles;
   room.facts["groups"] = groups;
   set_words(packed, "group_panels", groups, room);
   set_words(packed, "group_tiles", groups + 1, room);
   set_words(packed, "columns", tiles, room);
-  set_words(packed, "masks", tiles * panel_rows * packing.columns / kWordColumns, room);
+  set_words(packed, "masks", tiles * panel_rows * packing.columns / tile_masks::kWordColumns, room);
   set_words(packed, "firsts", tiles * panel_rows, room);
 }
 
@@ -129,7 +120,7 @@ Result<PatternRoom> pattern_room(const PackedView& packed, std::int64_t nnz, std
   if (is_transposed(packed.packing)) std::swap(rows, cols);
   if (is_lines(packing)) {
     room_of_lines(packed, rows, cols, blocks, room);
-  } else if (const auto tiles = tile_masks_named(packing)) {
+  } else if (const auto tiles = TileMasksPacking::named(packing)) {
     room_of_tiles(packed, *tiles, rows, cols, blocks, room);
   } else if (!depends_on_counts_alone(packing)) {
     return unsupported(fmt::format("packing {} does not take other patterns", packed.packing));

@@ -23,14 +23,6 @@ using tile_masks::kWordColumns;
 
 constexpr std::int64_t kLimit = std::int64_t{1} << 31;  // of nonzeros, and of tiles
 
-std::optional<TileMasksPacking> packing_named(std::string_view name) {
-  for (const int columns : {32, 64})
-    for (const int row_tiles : {1, 2})
-      for (const int group_columns : {128, 256, 512})
-        if (const TileMasksPacking packing{columns, row_tiles, group_columns}; packing.name() == name) return packing;
-  return std::nullopt;
-}
-
 // How a weight is cut up.
 struct Grid {
   Grid(const TileMasksPacking& packing, std::int64_t weight_rows, std::int64_t weight_cols)
@@ -257,8 +249,16 @@ std::string TileMasksPacking::name() const {
   return fmt::format("tile_masks_c{}_r{}_g{}", columns, row_tiles, group_columns);
 }
 
+std::optional<TileMasksPacking> TileMasksPacking::named(std::string_view name) {
+  for (const int columns : {32, 64})
+    for (const int row_tiles : {1, 2})
+      for (const int group_columns : {128, 256, 512})
+        if (const TileMasksPacking packing{columns, row_tiles, group_columns}; packing.name() == name) return packing;
+  return std::nullopt;
+}
+
 PackedFormat tile_masks_format() {
-  return format_of<TileMasksReader, packing_named, pack_weight, 1, check>(
+  return format_of<TileMasksReader, TileMasksPacking::named, pack_weight, 1, check>(
       {.name = "tile_masks", .value_arrays = {}, .halves_only = true});
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace sparsmith {
 
@@ -15,6 +17,7 @@ struct TileMasksPacking {
   int group_columns = 256;  // of a group at most: 128, 256 or 512
 
   std::string name() const;  // "tile_masks_c64_r1_g256"
+  static std::optional<TileMasksPacking> named(std::string_view name);
 };
 
 }  // namespace sparsmith

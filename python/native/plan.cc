@@ -120,14 +120,8 @@ Status BoundWeight::write_values(OperatorKind kind, const std::string& packing, 
 }
 
 bool Plan::keeps_values(std::string_view packing) const {
-  const std::vector<std::string> values = value_array_names(packing);
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (weight_.packings[i].packing != packing) continue;
-    return std::ranges::all_of(places_[i], [&](const PackedPlace& place) {
-      return std::ranges::find(values, place.name) == values.end() || place.in == ArrayMemory::kKept;
-    });
-  }
-  return false;
+  const auto found = std::ranges::find(weight_.packings, packing, &TunedPacking::packing);
+  return found != weight_.packings.end() && keeps_values_[found - weight_.packings.begin()];
 }
 
 Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
@@ -171,6 +165,7 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
       places.push_back(
           place(array.name, array.type, bytes, in, in == ArrayMemory::kWorkspace ? in_workspace : packed_bytes_));
     }
+    keeps_values_.push_back(in_workspace == 0);
     if (moves()) packing.facts = rooms[i].facts;
     packing.arrays.clear();
     for (TunedOperator& op : weight_.operators)

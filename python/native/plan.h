@@ -98,7 +98,7 @@ class Plan {
   std::size_t packed_bytes() const { return packed_bytes_; }
   bool takes_values() const { return values_ == Values::kWritten || moves(); }
   bool moves() const { return values_ == Values::kMoving; }
-  // Whether the values of a packing lie in the packed bytes.
+  // Whether no values of a packing lie in the workspace.
   bool keeps_values(std::string_view packing) const;
   bool prunes() const { return values_ == Values::kPruned; }
 
@@ -154,6 +154,7 @@ class Plan {
   std::vector<std::vector<PackedPlace>> places_;                      // of each packing
   std::vector<std::vector<PackedPlace>> written_;                     // of each packing: what its writers read besides
   std::vector<Facts> writer_facts_;                                   // of each packing
+  std::vector<bool> keeps_values_;                                    // of each packing
   std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
   std::size_t packed_bytes_ = 0;
   Values values_ = Values::kConstant;

@@ -256,10 +256,11 @@ def _columns(rows: int, columns: int, device: torch.device) -> torch.Tensor:
 
 @functools.cache
 def _line_places(width: int, side: int, transposed: bool, device: torch.device) -> torch.Tensor:
-    """The places of the elements of a square in a block of 64 lines, for each place of the square: formats/bsr_layout.h."""
+    """The places of the elements of a square in the block of 64 lines in front of the first one, for each place of the square:
+    formats/bsr_layout.h."""
     row, column, chunks = torch.arange(64)[:, None], torch.arange(width), width // 8
     chunk = torch.div(column, 8, rounding_mode="floor") ^ torch.div(row * chunks, 8, rounding_mode="floor") % chunks
-    squares = blocked(row * width + chunk * 8 + column % 8, side).reshape(-1, side, side)
+    squares = blocked((row - 64) * width + chunk * 8 + column % 8, side).reshape(-1, side, side)
     return (squares.transpose(1, 2) if transposed else squares).contiguous().to(device)
 
 
@@ -267,18 +268,16 @@ def _pack_lines(packing: str, facts: dict[str, int], of: _Tiles):
     """formats/bsr_layout.h. Rows of blocks are ordered by their lengths alone."""
     width, height = int(packing.removesuffix("_transposed")[-2:]), 64
     tile, held = of.grid(height, width)
-    number = held.view(-1).cumsum(0) - 1
-    columns = of.new(facts["blocks"] + 1)  # the last one takes what is not held
-    places = torch.where(held.view(-1), number, facts["blocks"]).clamp_(max=facts["blocks"])
-    columns[places] = _columns(*held.shape, of.device)
-    lengths = held.sum(1)
+    number = held.view(-1).cumsum(0)  # from 1
+    columns = of.new(facts["blocks"] + 1)  # the first one takes what is not held
+    columns[(number * held.view(-1)).clamp_(max=facts["blocks"])] = _columns(*held.shape, of.device)
     down, across = height // of.side, width // of.side
     square = of.rows % down * across + of.columns % across
     place = _line_places(width, of.side, packing.endswith("_transposed"), of.device)[square]
     place += (number[tile] * (height * width))[:, None, None]
-    arrays = {"row_blocks": _exclusive(lengths), "block_columns": columns[:-1],
-              "row_order": lengths.argsort(descending=True, stable=True)}
-    return arrays, place, [(lengths.sum(), facts["blocks"])]
+    arrays = {"row_blocks": number.view_as(held)[:, -1], "block_columns": columns[1:],  # the first row begins at 0
+              "row_order": held.sum(1).argsort(descending=True, stable=True)}
+    return arrays, place, [(number[-1], facts["blocks"])]
 
 
 def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Tiles):
@@ -368,7 +367,6 @@ def _arrays(name: str, facts: dict[str, int], of: _Tiles, pattern: BlockPattern)
     arrays, place, bounds = _pack_lines(name, facts, of)
     if facts["place_kind"] == _PLACES:
         arrays["blocks"] = 0x8000 - (1 << 16)  # nothing
-    # Places of a pattern without room are outside.
     arrays["place_runs"] = place, facts
     return arrays, bounds
 
@@ -397,8 +395,8 @@ def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int,
                 (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
                 continue
             numbers = _runs(value[1], value[0], turned) if isinstance(value, tuple) else value
-            # Whole numbers keep their lowest bits.
-            to.view(torch.int16 if place["bytes"] == 2 * numbers.numel() else torch.int32).copy_(numbers)
+            # Whole numbers keep their lowest bits. Those at the begin that no pattern changes are left out.
+            to.view(torch.int16 if place["bytes"] == 2 * numbers.numel() else torch.int32)[-numbers.numel():].copy_(numbers)
 
 
 __all__ = ["BlockPattern", "Carry", "blocked", "from_triplets", "unblocked"]

@@ -13,7 +13,16 @@ from conftest import adam, close, device_of
 from torch import nn
 
 import sparsmith
-from sparsmith import SparseLinear, SparsmithError, TrainableSparseLinear, _library, patterns, prune, trainable_linear, training
+from sparsmith import (
+    SparseLinear,
+    SparsmithError,
+    TrainableSparseLinear,
+    _library,
+    patterns,
+    prune,
+    trainable_linear,
+    training,
+)
 from sparsmith.training import SET, GradualPruning, RigL
 
 

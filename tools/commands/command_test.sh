@@ -109,6 +109,19 @@ cp other.db "$XDG_CACHE_HOME/sparsmith/cache.db"
 expect 0 "^cache  *no  .*cache.db" "$sparsmith" doctor
 rm -r "$XDG_CACHE_HOME/sparsmith"
 
+# Shards: their joined caches have the choices of one run.
+sharded=("$sparsmith" tune model.safetensors --tokens 1,8 --device emulator)
+for number in 1 2; do
+  expect 0 "2 (weight, N) pairs: 0 from the cache" \
+    "${sharded[@]}" --memory 8x -o shard --cache shard$number.db --shard $number/2
+done
+expect 0 "choices" "$sparsmith" cache merge shard1.db shard2.db --cache joined.db
+expect 0 "4 (weight, N) pairs: 4 from the cache" "${sharded[@]}" --memory 8x -o joined --cache joined.db
+cmp joined model.tuned.safetensors
+expect 2 '"3/2" is no shard: give its number, from 1' "${sharded[@]}" -o shard --cache joined.db --shard 3/2
+expect 2 "shard 3/3: no weight is left for it: the model's 2 weights" "${sharded[@]}" -o shard --cache joined.db --shard 3/3
+expect 2 "bytes of all weights together" "${sharded[@]}" -o shard --cache joined.db --shard 1/2 --memory 3GB
+
 for tensor in a.weight b.weight; do
   expect 0 'correct\|nothing to check' "$sparsmith" run model.tuned.safetensors --tensor $tensor --tokens 5 \
     --device emulator --check --model model.safetensors

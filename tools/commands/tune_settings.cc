@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "generator/family.h"
 #include "search/ablation_timing.h"
+#include "search/shard.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -165,6 +166,35 @@ std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& 
     }
   }
   return inputs;
+}
+
+// Leaves the weights of a shard. Error: kInvalidArgument where it has none.
+Status take_shard(const std::string& text, const TuneOptions& tuning, const ModelFile& model,
+                  const ModelAnalysis& analysis, std::vector<WeightInput>& weights) {
+  if (text.empty()) return {};
+  auto shard = parse_shard(text);
+  if (!shard.ok()) return shard.status().annotate("--shard");
+  if (tuning.model_bytes > 0)
+    return invalid_argument(
+        "--shard: a bound on the bytes of all weights together needs all of them; give --memory 1x");
+  std::map<std::string_view, const SparsityStatistics*> statistics;
+  for (const AnalyzedWeight& weight : analysis.weights)
+    statistics[model.tensors()[weight.index].name] = &weight.statistics;
+  std::vector<ShardWeight> sizes;
+  for (const WeightInput& weight : weights) {
+    ShardWeight& size = sizes.emplace_back();
+    for (const WeightInput& part : weight.members.empty() ? std::span(&weight, 1) : std::span(weight.members)) {
+      const SparsityStatistics& of_part = *statistics.at(part.name);
+      size = {size.rows + of_part.rows, of_part.cols, size.nnz + of_part.nnz};
+    }
+  }
+  std::vector<WeightInput> own;
+  for (const std::size_t index : weights_of_shard(sizes, *shard)) own.push_back(std::move(weights[index]));
+  if (own.empty() && !weights.empty())
+    return invalid_argument(fmt::format(
+        "--shard {}: no weight is left for it: the model's {} weights make fewer shards", text, weights.size()));
+  weights = std::move(own);
+  return {};
 }
 
 // Gives a weight the epilogue of the last pattern that matches its name. A pattern is wrong that matches nothing in the
@@ -319,6 +349,10 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
                   "Tune weights that read the same input as one weight: NAME:MEMBER,MEMBER,... A * in each member "
                   "makes one group per layer: qkv:*.q_proj.weight,*.k_proj.weight,*.v_proj.weight (repeatable)")
       ->allow_extra_args(false);
+  command.add_option(
+      "--shard", settings.shard,
+      "Tune a part of the weights: 2/8 is the second of eight, of about equal work. Joined caches of all "
+      "shards (cache export, cache import) make a run without --shard that searches nothing");
   add_shown(command, "--seed", settings.value_seed, "Seed of the values, for files that hold positions only (.smtx)");
   add_shown(command, "--threads", tuning.compile_threads, "Compiler processes; 0: one per core");
   add_shown(command, "--searches", tuning.searches_per_device,
@@ -435,6 +469,7 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
   auto weights = inputs_of(model, analysis, options.transpose);
   SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings.epilogues, analysis.skipped, weights));
+  SPARSMITH_RETURN_IF_ERROR(take_shard(settings.shard, options, model, analysis, weights));
   SPARSMITH_ASSIGN_OR_RETURN(
       TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {
         auto report = tune(weights, tuning, resources);

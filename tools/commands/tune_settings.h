@@ -25,6 +25,7 @@ struct TuneSettings {
   int candidates = 0;
   std::string record;
   std::string budget;
+  std::string shard;                 // text for parse_shard(); empty: all weights
   std::vector<std::string> devices;  // by name, or "none"; empty: the first GPU, or the emulator, or none
   std::string cache;
   bool no_cache = false;
