@@ -14,7 +14,7 @@ def is_conv1d(module: nn.Module) -> bool:
 
 def trains(module: nn.Module) -> bool:
     """Whether it is a TrainableSparseLinear, whose parameter holds the nonzeros of the weight alone."""
-    return isinstance(getattr(module, "values", None), nn.Parameter) and hasattr(module, "row_offsets")
+    return isinstance(getattr(module, "values", None), nn.Parameter) and hasattr(type(module), "row_offsets")
 
 
 def is_linear(module: nn.Module) -> bool:

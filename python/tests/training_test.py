@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import sparsmith
-from sparsmith import SparseLinear, TrainableSparseLinear, training
+from sparsmith import SparseLinear, TrainableSparseLinear, trainable_linear
 
 ROWS, COLS, TOKENS = 96, 160, 24
 
@@ -339,7 +339,7 @@ def test_copies_and_pickles(tuned, device, monkeypatch):
         assert all(torch.equal(a, b) for a, b in zip(step(other, x, grad), expected, strict=True))
     pickled = pickle.dumps(sparse)
     monkeypatch.setattr(sparsmith.ops, "known", lambda plan: False)
-    monkeypatch.setattr(training.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(trainable_linear.os.path, "exists", lambda path: False)
     other = pickle.loads(pickled)
     assert other.tuned is None
     for got, wanted in zip(step(other, x, grad), expected, strict=True):
@@ -368,5 +368,5 @@ def test_from_tuned(tuned, device):
 
 
 def test_examples():
-    result = doctest.testmod(training)
+    result = doctest.testmod(trainable_linear)
     assert result.attempted > 3 and result.failed == 0
