@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "matrix/weight_groups.h"
+#include "search/shard.h"
 #include "tools/commands/tune_settings.h"
 
 namespace sparsmith {
@@ -42,6 +43,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto same = tools::parse_weight_epilogue(again);
     if (!same.ok() || same->pattern != given->pattern || same->epilogue != given->epilogue) std::abort();
   }
+  if (const auto shard = parse_shard(settings.shard);
+      shard.ok() && (shard->number < 1 || shard->number > shard->count || shard->count > 100000))
+    std::abort();
   for (const std::string& group : settings.groups) (void)parse_group_pattern(group);
   if (const auto seconds = tools::parse_duration(settings.budget); seconds.ok() && !std::isfinite(*seconds))
     std::abort();
