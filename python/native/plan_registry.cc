@@ -31,6 +31,9 @@ Result<std::vector<std::vector<WriterArrays>>> written_arrays(const TunedContent
 Result<std::vector<std::vector<PatternRoom>>> pattern_rooms(const TunedContents& contents, std::int64_t block) {
   std::vector<std::vector<PatternRoom>> all;
   for (const TunedWeight& weight : contents.weights) {
+    if (weight.rows % block != 0 || weight.cols % block != 0)
+      return invalid_argument(fmt::format("weight {}: {} x {} do not divide into blocks of {} x {}", weight.name,
+                                          weight.rows, weight.cols, block, block));
     std::vector<PatternRoom>& rooms = all.emplace_back();
     for (const TunedPacking& packing : weight.packings) {
       std::vector<PackedArrayView> arrays;

@@ -183,6 +183,16 @@ class BlockPattern:
         return Carry(runs, of_runs, self.side)
 
 
+def keeps(side: int) -> bool:
+    """Whether a layer keeps what a pattern of such blocks has found out about itself, for the next update: where it is small."""
+    return side >= 8
+
+
+def held_bytes(nnz: int, side: int) -> int:
+    """Of the pattern of a layer between updates: the numbers of blocks; of those that are kept rows, columns and runs, too."""
+    return 8 * (3 + side if keeps(side) else 1) * (nnz // side**2)
+
+
 class Carry:
     """Moves tensors [nnz] with a pattern: elements that stay keep theirs, new ones have 0."""
 

@@ -184,7 +184,7 @@ def random_(
         raise ValueError(f"distribution is {distribution!r}: use 'uniform' or 'erk'")
     shape = _parse(sparsity, "layer", pattern)
     layers = _select(model, shape, filter_fn)
-    densities = [1 - sparsity] * len(layers) if distribution == "uniform" else _erk([l.weight.shape for l in layers], 1 - sparsity)
+    densities = [1 - sparsity] * len(layers) if distribution == "uniform" else _erk([each.weight.shape for each in layers], 1 - sparsity)
     for layer, density in zip(layers, densities, strict=True):
         rows, columns = layer.weight.shape[0] // shape.rows, layer.weight.shape[1] // shape.columns
         device = layer.weight.device

@@ -41,10 +41,12 @@ def untrainable(tuned: TunedWeight) -> str:
 def training_bytes(tuned: TunedWeight, dtype: torch.dtype) -> tuple[int, int]:
     """Bytes of memory of a weight in training with Adam, with values of a type: those of the tuned weight, and those of a
     dense one with a mask. Both have values, their gradient and two moments; the tuned weight has its packed bytes besides,
-    the dense one a byte of mask an element, and a copy in the type of the kernels if that differs."""
+    the dense one a byte of mask an element, and a copy in the type of the kernels if that differs. A pattern that may move is
+    on the device as well."""
     elements = tuned.shape[0] * tuned.shape[1]
     copy = 0 if tuned.dtype == dtype else tuned.dtype.itemsize
-    return tuned.packed_bytes + 4 * dtype.itemsize * tuned.nnz, elements * (4 * dtype.itemsize + 1 + copy)
+    pattern = patterns.held_bytes(tuned.nnz, tuned.moving_block) if tuned.moving_block else 0
+    return tuned.packed_bytes + pattern + 4 * dtype.itemsize * tuned.nnz, elements * (4 * dtype.itemsize + 1 + copy)
 
 
 class TrainableSparseLinear(SparseLinear):
@@ -139,9 +141,11 @@ class TrainableSparseLinear(SparseLinear):
 
     def block_pattern(self) -> BlockPattern:
         """The pattern, on the device of ``values``. Of layers whose pattern may move."""
-        if self._pattern is None or self._pattern.blocks is not self._blocks:
-            self._pattern = BlockPattern(self._blocks, self.moving_block, (self.out_features, self.in_features))
-        return self._pattern
+        if self._pattern is not None and self._pattern.blocks is self._blocks:
+            return self._pattern
+        pattern = BlockPattern(self._blocks, self.moving_block, (self.out_features, self.in_features))
+        self._pattern = pattern if patterns.keeps(self.moving_block) else None
+        return pattern
 
     @classmethod
     def from_tuned(cls, file: TunedFile, name: str, bias: torch.Tensor | None = None,
@@ -218,7 +222,8 @@ class TrainableSparseLinear(SparseLinear):
             patterns.write_pattern(self.packed, self.tuned.packings, self.tuned.dtype.itemsize, pattern)
         carry = old.carry_to(pattern)
         self.values.copy_(carry(self.values))
-        self._blocks, self._pattern, self._row_offsets, self._column_indices = pattern.blocks, pattern, None, None
+        self._blocks, self._row_offsets, self._column_indices = pattern.blocks, None, None
+        self._pattern = pattern if patterns.keeps(self.moving_block) else None
         return carry
 
     def watch_dense_gradient(self, watch: bool = True) -> None:

@@ -122,9 +122,10 @@ class RigL(_MovingPatterns):
 
     ``model``: with layers of :func:`sparsmith.optimize` with ``training=True, moving_block=...``. ``optimizer``: its moments
     move with the patterns. ``steps``: of the whole training; updates end after the share ``end`` of them. ``fraction``: of the
-    units of a layer that the first update moves; it decays as a cosine. ``seed``: of random numbers.
+    units of a layer that the first update moves; it decays as a cosine. ``seed``: of the units that :class:`SET` draws.
 
-    The backward before an update computes the dense gradient of each layer, M K elements, besides. Raises ValueError for
+    The backward before an update computes the dense gradient of each layer, M K elements of the type of ``values``, besides; those
+    of all layers are there at once, until the update. Raises ValueError for
     numbers out of range and a model without such layers.
     """
 
@@ -250,4 +251,4 @@ class GradualPruning:
                 tensor.copy_(other[name])
 
 
-__all__ = ["SET", "GradualPruning", "RigL", "TrainableSparseLinear", "carry_state"]
+__all__ = ["SET", "GradualPruning", "RigL", "carry_state"]

@@ -80,6 +80,7 @@ class TunedWeight:
     file: str
     pruned: PrunedPlan | None = None  # None unless all products are fastest 2:4
     packings: list[dict] | None = None  # of a file loaded for training: where the arrays of each packing lie
+    moving_block: int = 0  # as the file was loaded
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -164,6 +165,7 @@ class TunedFile:
                            for operator in _OPERATORS if operator in weight["choices"]},
                 pruned=weight["pruned"] and PrunedPlan(**weight["pruned"]),
                 file=self.path,
+                moving_block=moving_block,
             )
 
     def __getitem__(self, name: str) -> TunedWeight:
@@ -239,6 +241,8 @@ def load(path: str | os.PathLike, *, trusted: bool = False, training: bool = Fal
 
     Raises :class:`SparsmithError` for a missing, damaged or unfit file, such as one with kernels for constant patterns alone.
     """
+    if moving_block < 0:
+        raise SparsmithError(f"moving_block is {moving_block}: give the side of blocks, 1 for single elements, or 0")
     if moving_block and not training:
         raise SparsmithError("patterns move in training: load the file with training=True")
     with _loading:

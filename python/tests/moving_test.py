@@ -167,6 +167,31 @@ def test_files_that_do_not_fit(tmp_path):
         TrainableSparseLinear(linear.weight, moving_block=1).attach(sparsmith.load(path, training=True), "0.weight")
     layer = TrainableSparseLinear.from_tuned(sparsmith.load(path, training=True, moving_block=1), "0.weight")
     assert torch.equal(layer.to_dense(), linear.weight)
+    with pytest.raises(SparsmithError, match="0.weight: 512 x 512 do not divide into blocks of 5 x 5"):
+        sparsmith.load(path, training=True, moving_block=5)
+    with pytest.raises(SparsmithError, match="moving_block is -1"):
+        sparsmith.load(path, training=True, moving_block=-1)
+
+
+@pytest.mark.parametrize("block", [1, 4, 32])
+def test_no_memory_that_is_not_said(block):
+    """Of a layer between updates: values, gradient, two moments, packings and the pattern."""
+    layer = moving((1024, 1024), block)
+    optimizer = adam(layer)
+    for _ in range(2):
+        layer(torch.randn(8, 1024, dtype=torch.bfloat16)).sum().backward()
+        optimizer.step()
+        layer.update_pattern(drawn_pattern((1024, 1024), block, layer.values.numel()))
+    pattern = layer._pattern
+    found = [] if pattern is None else [value for key, value in vars(pattern).items() if key in ("rows", "columns", "runs")]
+    held = [layer.values, layer.values.grad, *optimizer.state[layer.values].values(), layer.packed, layer._blocks, *found]
+    own, dense = trainable_linear.training_bytes(layer.tuned, layer.values.dtype)
+    grid_rows = 8 * (block + 2) * (1024 // block)  # numbers of the rows of blocks
+    assert sum(tensor.nbytes for tensor in held) <= own + 64 < dense
+    if pattern is not None:
+        others = [tensor for value in vars(pattern).values() for tensor in (value if isinstance(value, tuple) else (value,))
+                  if isinstance(tensor, torch.Tensor) and all(tensor is not each for each in (*found, layer._blocks))]
+        assert sum(tensor.nbytes for tensor in others) <= grid_rows + 64
 
 
 # --- schedules
