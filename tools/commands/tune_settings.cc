@@ -10,15 +10,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string_view>
-#include <thread>
 
 #include "base/log.h"
 #include "generator/family.h"
 #include "search/ablation_timing.h"
-#include "search/shard.h"
 #include "tools/command.h"
+#include "tools/commands/tune_inputs.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tuner/compile/compiler_pool.h"
@@ -67,17 +65,6 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
     SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
   }
   return {};
-}
-
-Result<SelectionOptions> selection_of(const TuneSettings& settings, const TuneOptions& tuning) {
-  SelectionOptions selection = settings.selection;
-  for (const std::string& text : settings.groups) {
-    SPARSMITH_ASSIGN_OR_RETURN(GroupPattern pattern, parse_group_pattern(text));
-    selection.groups.push_back(std::move(pattern));
-  }
-  selection.transposed = tuning.transpose;
-  selection.converted = tuning.type.has_value();
-  return selection;
 }
 
 // The cache asked for, or the default one; a default one that cannot be had is done without.
@@ -140,91 +127,6 @@ Result<DevicesChoice> choose_devices(const std::vector<std::string>& asked) {
   SPARSMITH_ASSIGN_OR_RETURN(const bool emulated, emulator_works());
   if (!emulated) return DevicesChoice{{}, "no GPU, and no C++ compiler for the emulator (sparsmith doctor says more)"};
   return DevicesChoice{{kEmulator}, "no usable GPU (sparsmith doctor says why)"};
-}
-
-// The weights of a model, in its order; a group stands where the first of its members does.
-std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& analysis, bool transposed) {
-  const auto input = [&](std::size_t index, const AnalyzedWeight* analyzed) {
-    WeightInput weight{model.tensors()[index].name, [&model, index] { return model.read(index); }};
-    if (analyzed != nullptr && !transposed) weight.statistics = analyzed->statistics;
-    return weight;
-  };
-  std::map<std::size_t, const WeightGroup*> group_of;
-  for (const WeightGroup& group : analysis.groups) {
-    for (const std::size_t index : group.members) group_of[index] = &group;
-  }
-  std::vector<WeightInput> inputs;
-  std::set<const WeightGroup*> added;
-  for (const AnalyzedWeight& weight : analysis.weights) {
-    const auto found = group_of.find(weight.index);
-    if (found == group_of.end()) {
-      inputs.push_back(input(weight.index, &weight));
-    } else if (added.insert(found->second).second) {
-      WeightInput& group = inputs.emplace_back();
-      group.name = found->second->name;
-      for (const std::size_t index : found->second->members) group.members.push_back(input(index, nullptr));
-    }
-  }
-  return inputs;
-}
-
-// Leaves the weights of a shard. Error: kInvalidArgument where it has none.
-Status take_shard(const std::string& text, const TuneOptions& tuning, const ModelFile& model,
-                  const ModelAnalysis& analysis, std::vector<WeightInput>& weights) {
-  if (text.empty()) return {};
-  auto shard = parse_shard(text);
-  if (!shard.ok()) return shard.status().annotate("--shard");
-  if (tuning.model_bytes > 0)
-    return invalid_argument(
-        "--shard: a bound on the bytes of all weights together needs all of them; give --memory 1x");
-  std::map<std::string_view, const SparsityStatistics*> statistics;
-  for (const AnalyzedWeight& weight : analysis.weights)
-    statistics[model.tensors()[weight.index].name] = &weight.statistics;
-  std::vector<ShardWeight> sizes;
-  for (const WeightInput& weight : weights) {
-    ShardWeight& size = sizes.emplace_back();
-    for (const WeightInput& part : weight.members.empty() ? std::span(&weight, 1) : std::span(weight.members)) {
-      const SparsityStatistics& of_part = *statistics.at(part.name);
-      size = {size.rows + of_part.rows, of_part.cols, size.nnz + of_part.nnz};
-    }
-  }
-  std::vector<WeightInput> own;
-  for (const std::size_t index : weights_of_shard(sizes, *shard)) own.push_back(std::move(weights[index]));
-  if (own.empty() && !weights.empty())
-    return invalid_argument(fmt::format(
-        "--shard {}: no weight is left for it: the model's {} weights make fewer shards", text, weights.size()));
-  weights = std::move(own);
-  return {};
-}
-
-// Gives a weight the epilogue of the last pattern that matches its name. A pattern is wrong that matches nothing in the
-// file; one that matches skipped tensors alone may be right for another run.
-Status set_epilogues(const std::vector<std::string>& texts, const std::vector<SkippedTensor>& skipped,
-                     std::vector<WeightInput>& weights) {
-  for (const std::string& text : texts) {
-    SPARSMITH_ASSIGN_OR_RETURN(const WeightEpilogue given, parse_weight_epilogue(text));
-    if (given.pattern.empty()) continue;
-    const auto named = [&](const auto& each) { return matches(given.pattern, each.name); };
-    bool found = false;
-    std::string group;
-    for (WeightInput& weight : weights) {
-      if (std::ranges::any_of(weight.members, named)) group = weight.name;
-      if (!named(weight)) continue;
-      weight.epilogue = given.epilogue;
-      found = true;
-    }
-    if (found) continue;
-    if (!group.empty())
-      return invalid_argument(
-          fmt::format("--epilogue {}: the pattern matches members of groups, which are tuned as one "
-                      "weight; give the name of the group, {}",
-                      text, group));
-    if (std::ranges::none_of(skipped, named))
-      return invalid_argument(
-          fmt::format("--epilogue {}: no weight or group has a name that matches {}", text, given.pattern));
-    log_warning("--epilogue {}: only skipped tensors match {}", text, given.pattern);
-  }
-  return {};
 }
 
 std::string bench_command(const TuneSettings& settings) {
@@ -461,24 +363,17 @@ Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const R
 Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   TuneOptions options = settings.tuning;
   SPARSMITH_RETURN_IF_ERROR(complete_options(settings, options));
-  SPARSMITH_ASSIGN_OR_RETURN(
-      const ModelFile model,
-      ModelFile::open(settings.file, {.seed = settings.value_seed, .max_memory = settings.max_memory}));
-  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, options));
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
-  auto weights = inputs_of(model, analysis, options.transpose);
-  SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings.epilogues, analysis.skipped, weights));
-  SPARSMITH_RETURN_IF_ERROR(take_shard(settings.shard, options, model, analysis, weights));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<TuneInputs> inputs, open_inputs(settings, options));
   SPARSMITH_ASSIGN_OR_RETURN(
       TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {
-        auto report = tune(weights, tuning, resources);
+        auto report = tune(inputs->weights, tuning, resources);
         if (!settings.ablation || !report.ok()) return report;
-        const Status ablated = time_ablations(weights, tuning, resources, *report);
+        const Status ablated = time_ablations(inputs->weights, tuning, resources, *report);
         if (!ablated.ok()) log_warning("kernels were not timed without their parts: {}", ablated.message());
         return report;
       }));
-  for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
+  for (const SkippedTensor& tensor : inputs->analysis.skipped)
+    outcome.report.skipped.push_back({tensor.name, tensor.reason});
   return outcome;
 }
 

@@ -1,0 +1,24 @@
+// The weights of a tuning run, from a model file: the selected ones, grouped, with their epilogues, or a shard of them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "matrix/model_analysis.h"
+#include "matrix/model_file.h"
+#include "search/weight_input.h"
+#include "tools/commands/tune_settings.h"
+
+namespace sparsmith::tools {
+
+struct TuneInputs {
+  ModelFile model;
+  ModelAnalysis analysis;
+  std::vector<WeightInput> weights{};  // read from `model`
+};
+
+// `tuning`: the settings' options, completed. Errors: what ModelFile and analyze_model() say; kInvalidArgument for
+// groups, epilogues and shards that the model does not fit.
+Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, const TuneOptions& tuning);
+
+}  // namespace sparsmith::tools
