@@ -91,8 +91,9 @@ class Cache {
   // dropped (not in kReadOnly). Returns one line for each problem.
   Result<std::vector<std::string>> verify();
 
-  // Writes a compact copy to `path`, which must not exist.
-  Status export_to(const std::string& path);
+  // Writes a compact copy to `path`, which must not exist. `seconds`: of binaries, measurements and choices, only those
+  // that were written or used in the last so many seconds; 0: all.
+  Status export_to(const std::string& path, int seconds = 0);
 
   struct Merged {
     std::int64_t binaries = 0, measurements = 0, choices = 0;  // rows copied

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/temporary_directory.h"
 
@@ -221,6 +223,20 @@ TEST_F(CacheTest, ExportMergesBack) {
   ASSERT_TRUE(cache.put_choice(choice(4)).ok());
   ASSERT_TRUE(cache.export_to(path("out.db")).ok());
   EXPECT_EQ(cache.export_to(path("out.db")).code(), StatusCode::kInvalidArgument);
+  // Of the last hour, all but the choice.
+  ChoiceRecord old = choice(4);
+  old.chosen_at = "2020-01-01T00:00:00.000Z";
+  old.key.tokens = 64;
+  ASSERT_TRUE(cache.put_choice(old).ok());
+  ASSERT_TRUE(cache.export_to(path("hour.db"), 3600).ok());
+  Cache hour = open("hour.db");
+  EXPECT_EQ(hour.choices()->size(), 1U);
+  EXPECT_EQ(hour.counts()->binaries, 1);
+  EXPECT_TRUE(hour.verify()->empty());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  ASSERT_TRUE(cache.export_to(path("now.db"), 1).ok());
+  const auto counts = open("now.db").counts();
+  EXPECT_EQ(counts->choices + counts->binaries + counts->kernels + counts->measurements, 0);
 
   Cache other = open("other.db");
   ASSERT_TRUE(other.put_device({"sm_80 108 SMs", "NVIDIA A100", 80, 108, 1LL << 36, 0}).ok());  // takes number 1

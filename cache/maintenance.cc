@@ -9,6 +9,9 @@ namespace sparsmith {
 
 namespace {
 
+constexpr const char* kDropBareKernels =
+    "DELETE FROM kernel WHERE (name, closure_hash) NOT IN (SELECT name, closure_hash FROM binary)";
+
 std::int64_t file_bytes(const std::string& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -122,13 +125,20 @@ Result<std::vector<std::string>> Cache::verify() {
   });
 }
 
-Status Cache::export_to(const std::string& path) {
+Status Cache::export_to(const std::string& path, int seconds) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
     return invalid_argument(fmt::format("{}: exists already; an export does not overwrite", path));
   }
   return state_->reading([&]() -> Status {
     execute(state_->database, "VACUUM INTO ?1", path);
+    if (seconds == 0) return {};
+    SQLite::Database copy(path, SQLite::OPEN_READWRITE);
+    const std::string age = fmt::format("-{} seconds", seconds);
+    for (const char* old : {"binary WHERE used_at", "measurement WHERE began_at", "choice WHERE chosen_at"})
+      execute(copy, fmt::format("DELETE FROM {} < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?1)", old), age);
+    copy.exec(kDropBareKernels);
+    copy.exec("VACUUM");
     return {};
   });
 }
@@ -189,8 +199,7 @@ Result<Cache::Collected> Cache::collect_garbage(int days) {
           "AND (pattern_hash, operator, tokens, device_class, timing_policy) IN "
           "(SELECT pattern_hash, operator, tokens, device_class, timing_policy FROM choice)",
           age);
-      state_->database.exec(
-          "DELETE FROM kernel WHERE (name, closure_hash) NOT IN (SELECT name, closure_hash FROM binary)");
+      state_->database.exec(kDropBareKernels);
       transaction.commit();
     }
     state_->database.exec("VACUUM");

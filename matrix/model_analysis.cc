@@ -28,6 +28,15 @@ std::string reason_to_leave_out(const SelectionOptions& options, const std::stri
   return "";
 }
 
+Status check_names(const std::vector<std::string>& only, const ModelFile& file,
+                   const std::vector<WeightGroup>& groups) {
+  for (const std::string& name : only) {
+    if (!file.find(name) && std::ranges::find(groups, name, &WeightGroup::name) == groups.end())
+      return invalid_argument(fmt::format("--only {}: {} has no weight or group of this name", name, file.path()));
+  }
+  return {};
+}
+
 // What is tuned as one weight: a tensor, or a group of them.
 struct Weight {
   const WeightGroup* group = nullptr;
@@ -57,6 +66,7 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
   const auto left_out = [&options](const std::string& name) { return reason_to_leave_out(options, name); };
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<WeightGroup> groups,
                              find_groups(file, {options.groups, options.transposed, options.converted, left_out}));
+  SPARSMITH_RETURN_IF_ERROR(check_names(options.only, file, groups));
   ModelAnalysis analysis;
   analysis.skipped = file.skipped();
   const std::vector<TensorInfo>& tensors = file.tensors();
@@ -68,7 +78,10 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
   std::vector<AnalyzedWeight> candidates;
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     if (progress) progress(index, tensors.size());
-    if (std::string reason = left_out(tensors[index].name); !reason.empty()) {
+    const Weight* const own = weights[index].get();
+    const std::string& name = own != nullptr ? own->group->name : tensors[index].name;
+    const bool asked = options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
+    if (std::string reason = asked ? left_out(tensors[index].name) : "--only leaves it out"; !reason.empty()) {
       analysis.skipped.push_back(skipped(tensors[index], std::move(reason)));
       continue;
     }

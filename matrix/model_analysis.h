@@ -18,6 +18,8 @@ struct SelectionOptions {
   // and no pattern of `exclude`. Other tensors are not read.
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
+  // Names of weights and groups: of what is selected, these alone, and other tensors are not read. Empty: all.
+  std::vector<std::string> only{};
   // Weights to tune as one weight. The members of a group are selected together, by the share of zeros of the whole
   // group. Tensors that `include` and `exclude` leave out are no members.
   std::vector<GroupPattern> groups{};
@@ -46,7 +48,8 @@ struct ModelAnalysis {
 using AnalysisProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 // Reads every tensor once, one after the other, on `threads` threads each.
-//   Errors: as find_groups(), before any tensor is read; the error of the first tensor that cannot be read.
+//   Errors: as find_groups(), and kInvalidArgument for a name of `only` that is of no weight or group, before any
+//   tensor is read; the error of the first tensor that cannot be read.
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads = 2,
                                     const AnalysisProgress& progress = {});
 

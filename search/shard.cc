@@ -27,17 +27,24 @@ double density_of(const ShardWeight& weight) {
   return elements > 0 ? static_cast<double>(weight.nnz) / elements : 0;
 }
 
-// Weights that one run tunes one after the other.
-struct Unit {
-  std::vector<std::size_t> weights;
-  double work = 0;
-};
-
-Unit unit_of(std::span<const ShardWeight> weights, std::span<const std::size_t> indices) {
-  Unit unit{{indices.begin(), indices.end()}, 0};
+// `transfers`: all of them have another weight's result; else the first is searched.
+TuningUnit unit_of(std::span<const ShardWeight> weights, std::span<const std::size_t> indices, bool transfers = false) {
+  TuningUnit unit{{indices.begin(), indices.end()}};
   for (const std::size_t index : indices)
-    unit.work += work_of(weights[index]) * (index == indices.front() ? 1 : kTransferWork);
+    unit.work += work_of(weights[index]) * (index == indices.front() && !transfers ? 1 : kTransferWork);
   return unit;
+}
+
+// The bounds of parts of about this work each; at least one part, at most one an index.
+std::vector<std::span<const std::size_t>> parts_of(std::span<const std::size_t> indices, double work, double share) {
+  const auto count = static_cast<std::size_t>(
+      std::clamp(std::round(work / std::max(share, 1e-9)), 1.0, static_cast<double>(indices.size())));
+  std::vector<std::span<const std::size_t>> parts;
+  for (std::size_t part = 0; part < count; ++part) {
+    const std::size_t begin = indices.size() * part / count;
+    parts.push_back(indices.subspan(begin, indices.size() * (part + 1) / count - begin));
+  }
+  return parts;
 }
 
 // Weights near each other, in the order of shape and density.
@@ -79,27 +86,47 @@ std::vector<std::size_t> weights_of_shard(std::span<const ShardWeight> weights, 
   double all = 0;
   for (const std::vector<std::size_t>& cluster : clusters) all += unit_of(weights, cluster).work;
   const double share = all / shard.count;
-  std::vector<Unit> units;
+  std::vector<TuningUnit> units;
   for (const std::vector<std::size_t>& cluster : clusters) {
-    const double parts = std::clamp(std::round(unit_of(weights, cluster).work / std::max(share, 1e-9)), 1.0,
-                                    static_cast<double>(cluster.size()));
-    const auto count = static_cast<std::size_t>(parts);
-    for (std::size_t part = 0; part < count; ++part) {
-      const std::size_t begin = cluster.size() * part / count;
-      const std::size_t end = cluster.size() * (part + 1) / count;
-      units.push_back(unit_of(weights, std::span(cluster).subspan(begin, end - begin)));
-    }
+    for (const std::span<const std::size_t> part : parts_of(cluster, unit_of(weights, cluster).work, share))
+      units.push_back(unit_of(weights, part));
   }
-  std::ranges::stable_sort(units, std::greater(), &Unit::work);
-  std::vector<Unit> shards(shard.count);
-  for (const Unit& unit : units) {
-    Unit& least = *std::ranges::min_element(shards, {}, &Unit::work);
+  std::ranges::stable_sort(units, std::greater(), &TuningUnit::work);
+  std::vector<TuningUnit> shards(shard.count);
+  for (const TuningUnit& unit : units) {
+    TuningUnit& least = *std::ranges::min_element(shards, {}, &TuningUnit::work);
     least.weights.insert(least.weights.end(), unit.weights.begin(), unit.weights.end());
     least.work += unit.work;
   }
   std::vector<std::size_t> chosen = std::move(shards[shard.number - 1].weights);
   std::ranges::sort(chosen);
   return chosen;
+}
+
+std::vector<TuningUnit> tuning_units(std::span<const ShardWeight> weights, int count) {
+  std::vector<std::vector<std::size_t>> clusters = clusters_of(weights);
+  double all = 0;
+  for (std::vector<std::size_t>& cluster : clusters) {
+    std::ranges::sort(cluster);
+    all += unit_of(weights, cluster).work;
+  }
+  const auto work_of_all = [&](const std::vector<std::size_t>& cluster) { return unit_of(weights, cluster).work; };
+  std::ranges::stable_sort(clusters, std::greater(), work_of_all);
+  std::vector<TuningUnit> units;
+  for (const std::vector<std::size_t>& cluster : clusters)
+    units.push_back(unit_of(weights, std::span(cluster).first(1)));
+  std::vector<TuningUnit> others;
+  for (std::size_t first = 0; first < clusters.size(); ++first) {
+    const auto rest = std::span<const std::size_t>(clusters[first]).subspan(1);
+    if (rest.empty()) continue;
+    for (const auto part : parts_of(rest, unit_of(weights, rest, true).work, all / count)) {
+      others.push_back(unit_of(weights, part, true));
+      others.back().after = first;
+    }
+  }
+  std::ranges::stable_sort(others, std::greater(), &TuningUnit::work);
+  units.insert(units.end(), others.begin(), others.end());
+  return units;
 }
 
 }  // namespace sparsmith

@@ -53,6 +53,36 @@ TEST(ShardTest, EachWeightIsInOneShard) {
   }
 }
 
+TEST(ShardTest, UnitsBeginWithTheFirstWeightOfAShape) {
+  const std::vector<ShardWeight> weights = decoder(32);
+  const std::vector<TuningUnit> units = tuning_units(weights, 16);
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    EXPECT_TRUE(std::ranges::is_sorted(units[i].weights));
+    EXPECT_GT(units[i].work, 0);
+    all.insert(all.end(), units[i].weights.begin(), units[i].weights.end());
+    if (!units[i].after) {
+      EXPECT_EQ(units[i].weights.size(), 1U);
+      continue;
+    }
+    const TuningUnit& first = units[*units[i].after];
+    ASSERT_LT(*units[i].after, i);
+    EXPECT_FALSE(first.after);
+    for (const std::size_t weight : units[i].weights) {
+      EXPECT_LT(first.weights.front(), weight) << "one run alone searches the same weight first";
+      EXPECT_EQ(weights[weight].rows, weights[first.weights.front()].rows);
+    }
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(all.size(), weights.size());
+  EXPECT_EQ(std::ranges::unique(all).begin(), all.end());
+  EXPECT_EQ(std::ranges::count_if(units, [](const TuningUnit& unit) { return !unit.after; }), 4) << "four shapes";
+  EXPECT_NEAR(static_cast<double>(units.size()), 16, 6);
+  EXPECT_EQ(units.front().weights, (std::vector<std::size_t>{4})) << "14336 x 4096 is the most work";
+  EXPECT_EQ(tuning_units(weights, 100000).size(), weights.size());
+  EXPECT_TRUE(tuning_units({}, 3).empty());
+}
+
 // The number of full searches of a shard: the shapes that it has.
 std::size_t shapes_in(const std::vector<ShardWeight>& weights, const std::vector<std::size_t>& shard) {
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes;

@@ -16,6 +16,7 @@ namespace {
 struct Options {
   std::string path;
   std::vector<std::string> files;
+  int seconds = 0;
   int days = 30;
   bool json = false;
 };
@@ -92,7 +93,7 @@ Result<ExitCode> verify(const Options& options) {
 
 Result<ExitCode> export_cache(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadOnly));
-  SPARSMITH_RETURN_IF_ERROR(cache.export_to(options.files.front()));
+  SPARSMITH_RETURN_IF_ERROR(cache.export_to(options.files.front(), options.seconds));
   print_result(options.json, nlohmann::json{{"exported", options.files.front()}},
                fmt::format("exported {} to {}\n", cache.path(), options.files.front()));
   return kDone;
@@ -145,10 +146,12 @@ void add_cache_command(CLI::App& app, Action& action) {
   };
   add("ls", "List the choices, and count kernels and measurements", list);
   add("verify", "Check the file and every hash; drop damaged rows", verify);
-  add("export", "Write a compact copy to a new file", export_cache)
-      ->add_option("file", options->files, "File to write")
-      ->required()
-      ->expected(1);
+  CLI::App* const exporting = add("export", "Write a compact copy to a new file", export_cache);
+  exporting->add_option("file", options->files, "File to write")->required()->expected(1);
+  exporting
+      ->add_option("--seconds", options->seconds,
+                   "Only what was found or used in the last so many seconds; default: all")
+      ->check(CLI::PositiveNumber);
   add("import", "Add the contents of an exported file", merge)
       ->add_option("file", options->files, "Exported file")
       ->required()

@@ -122,6 +122,22 @@ expect 2 '"3/2" is no shard: give its number, from 1' "${sharded[@]}" -o shard -
 expect 2 "shard 3/3: no weight is left for it: the model's 2 weights" "${sharded[@]}" -o shard --cache joined.db --shard 3/3
 expect 2 "bytes of all weights together" "${sharded[@]}" -o shard --cache joined.db --shard 1/2 --memory 3GB
 
+# Units: the same, where the second begins with the results of the first.
+"$sparsmith" synth -o near.safetensors --seed 3 --weight a:64x96:0.9:uniform --weight b:64x96:0.9:uniform \
+  --weight c:64x96:0.9:uniform --weight d:96x64:0.9:uniform >/dev/null
+near=("$sparsmith" tune near.safetensors --tokens 1 --device emulator)
+expect 0 '"units":\[{"after":null,"weights":\["a"\].*"after":0,"weights":\["b","c"\]' "${near[@]}" -o none --units 3 --json
+[[ ! -e none ]]
+expect 1 "is the model pruned" "${near[@]}" -o none --units 3 --exclude '*'
+expect 0 "choices" "${near[@]}" -o none --cache unit.db --only b --only c --full
+grep -q "^skipped a: .*--only leaves it out" output
+expect 0 "2 (weight, N) pairs: 2 from the cache" "${near[@]}" -o none --cache unit.db --only b --only c
+expect 2 "only e: near.safetensors has no weight or group of this name" "${near[@]}" -o none --cache unit.db --only e
+expect 2 "bytes of all weights together" "${near[@]}" -o none --units 3 --memory 3GB
+expect 0 "exported" "$sparsmith" cache export --cache unit.db recent.db --seconds 3600
+expect 0 "2 choices" "$sparsmith" cache merge recent.db --cache joined.db
+rm none near.safetensors
+
 for tensor in a.weight b.weight; do
   expect 0 'correct\|nothing to check' "$sparsmith" run model.tuned.safetensors --tensor $tensor --tokens 5 \
     --device emulator --check --model model.safetensors

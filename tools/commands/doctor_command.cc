@@ -102,6 +102,11 @@ Result<ExitCode> run(const bool& json) {
       find_cache()};
   nlohmann::json object = {{"findings", nlohmann::json::array()}};
   Table table{.columns = {"what", "there", "detail"}};
+  object["device"] = nullptr;
+  if (worker.ok()) {
+    const DeviceProperties& device = (*worker)->properties();
+    object["device"] = {{"name", device.name}, {"class", device.device_class()}, {"driver", device.driver_version}};
+  }
   std::string advice;
   for (const Finding& f : findings) {
     object["findings"].push_back(

@@ -1,5 +1,6 @@
 // `sparsmith tune`: from a pruned model to a tuned file.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -7,6 +8,7 @@
 
 #include "search/record/tuned_output.h"
 #include "tools/command.h"
+#include "tools/commands/tune_inputs.h"
 #include "tools/commands/tune_json.h"
 #include "tools/commands/tune_settings.h"
 #include "tools/commands/tune_table.h"
@@ -20,6 +22,7 @@ namespace {
 struct Options {
   TuneSettings settings;
   std::string output;
+  int units = 0;  // 0: tune
   bool again = false;
   bool json = false;
   bool full = false;
@@ -65,7 +68,24 @@ std::string last_line(const TuneOutcome& outcome) {
                      outcome.device_note.empty() ? "" : ": ", predicted);
 }
 
+Result<ExitCode> list_units(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(const TuneOptions tuning, completed_options(options.settings));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<NamedUnit> units, units_of(options.settings, tuning, options.units));
+  nlohmann::json object = {{"units", nlohmann::json::array()}};
+  Table table{.columns = {">unit", ">work", ">after", "weights"}};
+  for (const NamedUnit& unit : units) {
+    table.add(object["units"].size(), fmt::format("{:.2f}", unit.work), unit.after ? std::to_string(*unit.after) : "",
+              fmt::format("{}", fmt::join(unit.weights, ", ")));
+    object["units"].push_back({{"weights", unit.weights},
+                               {"work", unit.work},
+                               {"after", unit.after ? nlohmann::json(*unit.after) : nlohmann::json()}});
+  }
+  print_result(options.json, object, units.empty() ? fmt::format("{}\n", kNothingTuned) : table.plain());
+  return units.empty() ? kFailed : kDone;
+}
+
 Result<ExitCode> run(const Options& options) {
+  if (options.units > 0) return list_units(options);
   TuneSettings settings = options.settings;
   settings.tuning.use_choices = !options.again;
   std::vector<OutputFile> outputs = outputs_of(options.settings);
@@ -104,6 +124,12 @@ void add_tune_command(CLI::App& app, Action& action) {
   command->add_option("--vs", options->settings.tuning.vendors, "Libraries to time beside dense (cublas)")
       ->delimiter(',')
       ->check(CLI::IsMember(kLibraries));
+  command
+      ->add_option(
+          "--units", options->units,
+          "Tune nothing; print about so many units of work for several machines: each unit's weights (--only), "
+          "and the unit whose results it begins with (cache import)")
+      ->check(CLI::Range(1, 1000000));
   command->add_flag("--again", options->again, "Search again, even if the cache has a choice");
   command->add_flag("--full", options->full, "Print every weight, config, rejection and skipped tensor");
   command->add_flag("--json", options->json, "Print JSON");

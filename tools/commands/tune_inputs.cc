@@ -51,14 +51,7 @@ std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& 
   return inputs;
 }
 
-// Leaves the weights of a shard. Error: kInvalidArgument where it has none.
-Status take_shard(const std::string& text, const TuneOptions& tuning, TuneInputs& inputs) {
-  if (text.empty()) return {};
-  auto shard = parse_shard(text);
-  if (!shard.ok()) return shard.status().annotate("--shard");
-  if (tuning.model_bytes > 0)
-    return invalid_argument(
-        "--shard: a bound on the bytes of all weights together needs all of them; give --memory 1x");
+std::vector<ShardWeight> sizes_of(const TuneInputs& inputs) {
   std::map<std::string_view, const SparsityStatistics*> statistics;
   for (const AnalyzedWeight& weight : inputs.analysis.weights)
     statistics[inputs.model.tensors()[weight.index].name] = &weight.statistics;
@@ -70,8 +63,24 @@ Status take_shard(const std::string& text, const TuneOptions& tuning, TuneInputs
       size = {size.rows + of_part.rows, of_part.cols, size.nnz + of_part.nnz};
     }
   }
+  return sizes;
+}
+
+Status refuse_bound_of_all(const char* option, const TuneOptions& tuning) {
+  if (tuning.model_bytes == 0) return {};
+  return invalid_argument(
+      fmt::format("{}: a bound on the bytes of all weights together needs all of them; give --memory 1x", option));
+}
+
+// Leaves the weights of a shard. Error: kInvalidArgument where it has none.
+Status take_shard(const std::string& text, const TuneOptions& tuning, TuneInputs& inputs) {
+  if (text.empty()) return {};
+  auto shard = parse_shard(text);
+  if (!shard.ok()) return shard.status().annotate("--shard");
+  SPARSMITH_RETURN_IF_ERROR(refuse_bound_of_all("--shard", tuning));
   std::vector<WeightInput> own;
-  for (const std::size_t index : weights_of_shard(sizes, *shard)) own.push_back(std::move(inputs.weights[index]));
+  for (const std::size_t index : weights_of_shard(sizes_of(inputs), *shard))
+    own.push_back(std::move(inputs.weights[index]));
   if (own.empty() && !inputs.weights.empty())
     return invalid_argument(fmt::format(
         "--shard {}: no weight is left for it: the model's {} weights make fewer shards", text, inputs.weights.size()));
@@ -81,9 +90,9 @@ Status take_shard(const std::string& text, const TuneOptions& tuning, TuneInputs
 
 // Gives a weight the epilogue of the last pattern that matches its name. A pattern is wrong that matches nothing in the
 // file; one that matches skipped tensors alone may be right for another run.
-Status set_epilogues(const std::vector<std::string>& texts, const std::vector<SkippedTensor>& skipped,
+Status set_epilogues(const TuneSettings& settings, const std::vector<SkippedTensor>& skipped,
                      std::vector<WeightInput>& weights) {
-  for (const std::string& text : texts) {
+  for (const std::string& text : settings.epilogues) {
     SPARSMITH_ASSIGN_OR_RETURN(const WeightEpilogue given, parse_weight_epilogue(text));
     if (given.pattern.empty()) continue;
     const auto named = [&](const auto& each) { return matches(given.pattern, each.name); };
@@ -101,6 +110,7 @@ Status set_epilogues(const std::vector<std::string>& texts, const std::vector<Sk
           fmt::format("--epilogue {}: the pattern matches members of groups, which are tuned as one "
                       "weight; give the name of the group, {}",
                       text, group));
+    if (!settings.selection.only.empty()) continue;  // another run's
     if (std::ranges::none_of(skipped, named))
       return invalid_argument(
           fmt::format("--epilogue {}: no weight or group has a name that matches {}", text, given.pattern));
@@ -119,9 +129,20 @@ Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, co
   SPARSMITH_ASSIGN_OR_RETURN(ModelAnalysis analysis, analyze_model(model, selection, threads));
   auto inputs = std::make_unique<TuneInputs>(TuneInputs{std::move(model), std::move(analysis)});
   inputs->weights = inputs_of(inputs->model, inputs->analysis, tuning.transpose);
-  SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings.epilogues, inputs->analysis.skipped, inputs->weights));
+  SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings, inputs->analysis.skipped, inputs->weights));
   SPARSMITH_RETURN_IF_ERROR(take_shard(settings.shard, tuning, *inputs));
   return inputs;
+}
+
+Result<std::vector<NamedUnit>> units_of(const TuneSettings& settings, const TuneOptions& tuning, int count) {
+  SPARSMITH_RETURN_IF_ERROR(refuse_bound_of_all("--units", tuning));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<TuneInputs> inputs, open_inputs(settings, tuning));
+  std::vector<NamedUnit> named;
+  for (const TuningUnit& unit : tuning_units(sizes_of(*inputs), count)) {
+    NamedUnit& own = named.emplace_back(NamedUnit{{}, unit.work, unit.after});
+    for (const std::size_t index : unit.weights) own.weights.push_back(inputs->weights[index].name);
+  }
+  return named;
 }
 
 }  // namespace sparsmith::tools

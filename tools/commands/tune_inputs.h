@@ -1,7 +1,10 @@
 // The weights of a tuning run, from a model file: the selected ones, grouped, with their epilogues, or a shard of them.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "matrix/model_analysis.h"
@@ -20,5 +23,14 @@ struct TuneInputs {
 // `tuning`: the settings' options, completed. Errors: what ModelFile and analyze_model() say; kInvalidArgument for
 // groups, epilogues and shards that the model does not fit.
 Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, const TuneOptions& tuning);
+
+// Weights of a run by name (search/shard.h).
+struct NamedUnit {
+  std::vector<std::string> weights;
+  double work = 0;
+  std::optional<std::size_t> after;
+};
+// Errors: as open_inputs(); kInvalidArgument for a bound on all weights together.
+Result<std::vector<NamedUnit>> units_of(const TuneSettings& settings, const TuneOptions& tuning, int count);
 
 }  // namespace sparsmith::tools

@@ -35,7 +35,10 @@ double number_with_unit(const std::string& text, const std::map<std::string, dou
   return std::isfinite(number * scale->second) ? number * scale->second : 0;
 }
 
-Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
+}  // namespace
+
+Result<TuneOptions> completed_options(const TuneSettings& settings) {
+  TuneOptions tuning = settings.tuning;
   if (!settings.dtype.empty()) {
     tuning.type = data_type_from_short_name(settings.dtype);
     const bool known = tuning.type && (*tuning.type == DataType::kFloat32 || *tuning.type == DataType::kFloat16 ||
@@ -64,8 +67,10 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   if (!settings.budget.empty()) {
     SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
   }
-  return {};
+  return tuning;
 }
+
+namespace {
 
 // The cache asked for, or the default one; a default one that cannot be had is done without.
 Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
@@ -255,6 +260,12 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       "--shard", settings.shard,
       "Tune a part of the weights: 2/8 is the second of eight, of about equal work. Joined caches of all "
       "shards (cache export, cache import) make a run without --shard that searches nothing");
+  command
+      .add_option(
+          "--only", settings.selection.only,
+          "Of the selected weights and groups, tune the one of this name, and read no other tensor (repeatable)")
+      ->allow_extra_args(false)
+      ->excludes("--shard");
   add_shown(command, "--seed", settings.value_seed, "Seed of the values, for files that hold positions only (.smtx)");
   add_shown(command, "--threads", tuning.compile_threads, "Compiler processes; 0: one per core");
   add_shown(command, "--searches", tuning.searches_per_device,
@@ -319,8 +330,7 @@ Result<double> parse_duration(const std::string& text) {
 }
 
 Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const RunWithTuner& run) {
-  TuneOptions tuning = settings.tuning;
-  SPARSMITH_RETURN_IF_ERROR(complete_options(settings, tuning));
+  SPARSMITH_ASSIGN_OR_RETURN(TuneOptions tuning, completed_options(settings));
   TuneOutcome outcome;
   outcome.timing_policy = tuning.timing.name();
   outcome.command = bench_command(settings);
@@ -361,8 +371,7 @@ Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const R
 }
 
 Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
-  TuneOptions options = settings.tuning;
-  SPARSMITH_RETURN_IF_ERROR(complete_options(settings, options));
+  SPARSMITH_ASSIGN_OR_RETURN(const TuneOptions options, completed_options(settings));
   SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<TuneInputs> inputs, open_inputs(settings, options));
   SPARSMITH_ASSIGN_OR_RETURN(
       TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {

@@ -55,6 +55,9 @@ struct WeightEpilogue {
 // none. Error: kInvalidArgument.
 Result<WeightEpilogue> parse_weight_epilogue(const std::string& text);
 
+// The options that the settings' texts stand for. Errors: kInvalidArgument.
+Result<TuneOptions> completed_options(const TuneSettings& settings);
+
 // Parses --memory: "1.5x" of each weight, "3GB" for the model. Error: kInvalidArgument.
 Status take_memory(const std::string& text, TuneOptions& tuning);
 
