@@ -112,18 +112,25 @@ std::vector<TuningUnit> tuning_units(std::span<const ShardWeight> weights, int c
   }
   const auto work_of_all = [&](const std::vector<std::size_t>& cluster) { return unit_of(weights, cluster).work; };
   std::ranges::stable_sort(clusters, std::greater(), work_of_all);
+  const double share = all / count;
   std::vector<TuningUnit> units;
-  for (const std::vector<std::size_t>& cluster : clusters)
-    units.push_back(unit_of(weights, std::span(cluster).first(1)));
   std::vector<TuningUnit> others;
-  for (std::size_t first = 0; first < clusters.size(); ++first) {
-    const auto rest = std::span<const std::size_t>(clusters[first]).subspan(1);
-    if (rest.empty()) continue;
-    for (const auto part : parts_of(rest, unit_of(weights, rest, true).work, all / count)) {
+  for (const std::vector<std::size_t>& cluster : clusters) {
+    const auto rest = std::span<const std::size_t>(cluster).subspan(1);
+    if (work_of_all(cluster) <= share || rest.empty()) {
+      const TuningUnit whole = unit_of(weights, cluster);
+      if (others.empty() || others.back().after || others.back().work + whole.work > share) others.emplace_back();
+      others.back().work += whole.work;
+      others.back().weights.insert(others.back().weights.end(), cluster.begin(), cluster.end());
+      continue;
+    }
+    units.push_back(unit_of(weights, std::span(cluster).first(1)));
+    for (const auto part : parts_of(rest, unit_of(weights, rest, true).work, share)) {
       others.push_back(unit_of(weights, part, true));
-      others.back().after = first;
+      others.back().after = units.size() - 1;
     }
   }
+  for (TuningUnit& unit : others) std::ranges::sort(unit.weights);
   std::ranges::stable_sort(others, std::greater(), &TuningUnit::work);
   units.insert(units.end(), others.begin(), others.end());
   return units;

@@ -38,9 +38,9 @@ struct TuningUnit {
   std::optional<std::size_t> after{};  // index of the unit whose results this one begins with, earlier in the list
 };
 
-// About `count` units, at most one a weight; each weight is in one. The first weight of each shape and density is a
-// unit of its own, and those that try its result come after it, in parts. First stand the units that others wait for,
-// then those of most work.
+// About `count` units, at most one a weight; each weight is in one. Where the weights of a shape and density are more
+// than one unit's work, the first is a unit of its own, and those that try its result come after it, in parts. First
+// stand the units that others wait for, then those of most work.
 std::vector<TuningUnit> tuning_units(std::span<const ShardWeight> weights, int count);
 
 }  // namespace sparsmith

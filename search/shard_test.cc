@@ -53,6 +53,14 @@ TEST(ShardTest, EachWeightIsInOneShard) {
   }
 }
 
+// The number of full searches of a shard: the shapes that it has.
+std::size_t shapes_in(const std::vector<ShardWeight>& weights, const std::vector<std::size_t>& shard) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
+  for (const std::size_t i : shard) shapes.emplace_back(weights[i].rows, weights[i].cols);
+  std::ranges::sort(shapes);
+  return shapes.size() - std::ranges::unique(shapes).size();
+}
+
 TEST(ShardTest, UnitsBeginWithTheFirstWeightOfAShape) {
   const std::vector<ShardWeight> weights = decoder(32);
   const std::vector<TuningUnit> units = tuning_units(weights, 16);
@@ -62,7 +70,7 @@ TEST(ShardTest, UnitsBeginWithTheFirstWeightOfAShape) {
     EXPECT_GT(units[i].work, 0);
     all.insert(all.end(), units[i].weights.begin(), units[i].weights.end());
     if (!units[i].after) {
-      EXPECT_EQ(units[i].weights.size(), 1U);
+      EXPECT_EQ(units[i].weights.size(), 1U) << "each shape is more than a sixteenth of the work";
       continue;
     }
     const TuningUnit& first = units[*units[i].after];
@@ -81,14 +89,14 @@ TEST(ShardTest, UnitsBeginWithTheFirstWeightOfAShape) {
   EXPECT_EQ(units.front().weights, (std::vector<std::size_t>{4})) << "14336 x 4096 is the most work";
   EXPECT_EQ(tuning_units(weights, 100000).size(), weights.size());
   EXPECT_TRUE(tuning_units({}, 3).empty());
-}
-
-// The number of full searches of a shard: the shapes that it has.
-std::size_t shapes_in(const std::vector<ShardWeight>& weights, const std::vector<std::size_t>& shard) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
-  for (const std::size_t i : shard) shapes.emplace_back(weights[i].rows, weights[i].cols);
-  std::ranges::sort(shapes);
-  return shapes.size() - std::ranges::unique(shapes).size();
+  const std::vector<TuningUnit> few = tuning_units(weights, 2);
+  EXPECT_EQ(few.size(), 3U) << "shapes stay whole, small ones together";
+  std::size_t shapes = 0;
+  for (const TuningUnit& unit : few) {
+    EXPECT_FALSE(unit.after);
+    shapes += shapes_in(weights, unit.weights);
+  }
+  EXPECT_EQ(shapes, 4U);
 }
 
 TEST(ShardTest, WeightsThatLearnFromEachOtherStayTogether) {

@@ -120,14 +120,15 @@ class _Tuner:
             path = self._folder / "model" / relative
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(path, "wb") as file:
-                for chunk in chunks:
-                    file.write(ray.get(chunk))
+                file.writelines(ray.get(chunk) for chunk in chunks)
         self._model = str(self._folder / "model" / name)
 
-    def tune(self, arguments: list[str], threads: int, results: list[tuple[str, bytes]]) -> tuple[dict, bytes]:
+    def tune(self, arguments: list[str], threads: int, results: dict[str, ray.ObjectRef]) -> tuple[dict, bytes]:
         """Runs a unit. ``results``: caches by name, to begin with. Returns the report and what is new in the cache."""
-        for key, cache in results:
-            self._import(key, cache)
+        for key, cache in results.items():
+            if key not in self._imported:
+                self._import(ray.get(cache))
+                self._imported.add(key)
         begin = time.monotonic()
         report = self._tune(arguments, threads)
         exported = self._folder / "exported.db"
@@ -138,7 +139,7 @@ class _Tuner:
 
     def write(self, arguments: list[str], threads: int, cache: bytes) -> dict:
         """Makes the tuned file from all results; :meth:`read` gives it."""
-        self._import("all", cache)
+        self._import(cache)
         return self._tune(arguments, threads)
 
     def read(self, offset: int) -> bytes:
@@ -150,19 +151,16 @@ class _Tuner:
         return self._run("tune", self._model, *arguments, "--output", str(self._output), "--cache", str(self._cache), "--device",
                          self._device, "--threads", str(threads), "--force")
 
-    def _import(self, key: str, cache: bytes) -> None:
-        if key in self._imported:
-            return
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _import(self, cache: bytes) -> None:
         path = self._folder / "received.db"
         path.write_bytes(cache)
         self._run("cache", "merge", str(path), "--cache", str(self._cache))
-        self._imported.add(key)
 
     def _run(self, *words: str) -> dict:
         return tuning.run_command([*words], progress=False, preexec_fn=_die_with_parent)
-
-    def __del__(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @dataclasses.dataclass(eq=False)
@@ -171,6 +169,7 @@ class _Member:
 
     actor: object
     about: dict = dataclasses.field(default_factory=dict)
+    since: float = 0  # the begin of its unit
 
 
 @dataclasses.dataclass
@@ -179,7 +178,7 @@ class _Pool:
 
     about: dict
     schedule: Schedule
-    results: dict[int, object] = dataclasses.field(default_factory=dict)  # by unit: a reference to its exported cache
+    results: dict[int, object] = dataclasses.field(default_factory=dict)  # by unit that others wait for: its cache
     runs: list[dict] = dataclasses.field(default_factory=list)
     idle: list[_Member] = dataclasses.field(default_factory=list)
 
@@ -214,7 +213,7 @@ class _Run:
         self.members: list[_Member] = []
         self.pools: dict[str, _Pool] = {}
         self.pending: dict[object, tuple[_Member, int | None]] = {}  # what an actor is at: a unit, or None: about()
-        self.shipped = None
+        self.shipped, self.merges = None, []
         self.lost, self.refused, self.last_growth = 0, [], 0.0
 
     def execute(self) -> dict:
@@ -224,16 +223,19 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder, \
                 concurrent.futures.ThreadPoolExecutor(1) as self.merging:
             self.folder = pathlib.Path(folder)
-            base = self._export()
-            self.base = [("base", ray.put(base))] if base else []
+            self.base = self._base()
             try:
                 self._grow()
-                while not self.pools or not all(pool.schedule.finished for pool in self.pools.values()):
+                while not self._over():
                     self._step()
                 return self._finish()
             finally:
+                ray.wait([member.actor.close.remote() for member in self.members], num_returns=len(self.members), timeout=5)
                 for member in self.members:
                     ray.kill(member.actor)
+
+    def _over(self) -> bool:
+        return bool(self.pools) and all(pool.schedule.finished for pool in self.pools.values())
 
     def _make_units(self) -> list[Unit]:
         # As fine as four units an actor: a late actor has little left to do, and few weights are searched twice.
@@ -269,13 +271,13 @@ class _Run:
 
     def _step(self) -> None:
         self._grow()
-        ready, _ = ray.wait(list(self.pending), timeout=5) if self.pending else ([], [])
+        ready, _ = ray.wait(list(self.pending), timeout=5)
         for reference in ready:
             member, unit = self.pending.pop(reference)
             try:
                 result = ray.get(reference)
             except ray.exceptions.RayActorError as error:
-                self._actor_lost(member, unit, str(error).splitlines()[0])
+                self._actor_lost(member, unit, error)
             except (ray.exceptions.RayTaskError, SparsmithError) as error:
                 self._run_failed(member, unit, error)
             else:
@@ -284,32 +286,38 @@ class _Run:
                 else:
                     self._unit_done(member, unit, *result)
         self._dispatch()
-        if not self.pending:
+        if not self.pending and not self._over():
             reasons = "; ".join(dict.fromkeys(self.refused)) or "no actor is left"
             raise SparsmithError(f"no machine of the Ray cluster can go on: {reasons}. Results so far are in the cache; the same "
                                  "command goes on from there")
 
-    def _actor_lost(self, member: _Member, unit: int | None, reason: str) -> None:
-        self.lost += 1
+    def _actor_lost(self, member: _Member, unit: int | None, error: Exception) -> None:
+        reason = str(error).strip().splitlines()[0]
         if unit is not None:
+            self.lost += 1
             self.pools[member.about["class"]].schedule.lost(unit, reason)
             self.say(f"an actor was lost; its unit is given out again ({reason})")
-        try:  # where Ray restarts it, it may be another machine
-            self._ask(member)
-        except ray.exceptions.RayActorError:
-            self.members.remove(member)
+        elif isinstance(error, ray.exceptions.ActorDiedError):  # and was not restarted
             self.refused.append(reason)
+            self.members.remove(member)
+            return
+        member.about = {}
+        self._ask(member)  # where Ray restarts it, it may be on another machine
 
     def _run_failed(self, member: _Member, unit: int | None, error: Exception) -> None:
         reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
         if unit is None:
-            self.refused.append(reason)
-            ray.kill(member.actor)
-            self.members.remove(member)
+            self._refuse(member, reason)
             return
         pool = self.pools[member.about["class"]]
         pool.schedule.lost(unit, reason)
         pool.idle.append(member)
+
+    def _refuse(self, member: _Member, reason: str) -> None:
+        """The actor keeps its GPU, so that none is made there again."""
+        self.say(f"an actor is not used: {reason}")
+        self.refused.append(reason)
+        member.about = {}
 
     def _join(self, member: _Member, about: dict) -> None:
         """An actor says what it is: it goes to the pool of its class."""
@@ -321,11 +329,7 @@ class _Run:
                          for what in ("driver", "nvrtc") if about[what] != pool.about[what]]
             reason = "; ".join(differing)
         if reason:
-            self.say(f"an actor is not used: {reason}")
-            self.refused.append(reason)
-            ray.kill(member.actor)
-            self.wanted = self._actors_wanted() - 1
-            self.members.remove(member)
+            self._refuse(member, reason)
             return
         member.about = about
         if not about["seen"]:
@@ -358,44 +362,48 @@ class _Run:
                     left = max(1.0, self.begin + self.budget - time.monotonic())
                     actors = sum(other.about.get("class") == pool.about["class"] for other in self.members)
                     words += ["--budget", f"{left * min(1.0, actors * of.work / max(of.work, pool.schedule.work_left)):.1f}s"]
-                results = [*self.base] + ([(str(of.after), pool.results[of.after])] if of.after in pool.results else [])
-                reference = member.actor.tune.options(num_returns=2).remote([*self.arguments, *words], self._threads(member),
-                                                                            results)
-                self.pending[reference[0]] = (member, unit)
-                pool.results[unit] = reference[1]
+                results = {**self.base, **({str(of.after): pool.results[of.after]} if of.after in pool.results else {})}
+                member.since = time.monotonic()
+                self.pending[member.actor.tune.remote([*self.arguments, *words], self._threads(member), results)] = (member, unit)
 
-    def _unit_done(self, member: _Member, unit: int, report: dict) -> None:
+    def _unit_done(self, member: _Member, unit: int, report: dict, cache: bytes) -> None:
         pool = self.pools[member.about["class"]]
         pool.schedule.done.add(unit)
         pool.idle.append(member)
-        self.merging.submit(self._merge, unit, pool)
+        if any(other.after == unit for other in pool.schedule.units):
+            pool.results[unit] = ray.put(cache)
+        self.merges.append(self.merging.submit(self._merge, cache))
         pool.runs.append({"weights": list(pool.schedule.units[unit].weights), "work": pool.schedule.units[unit].work,
-                          "seconds": report["seconds"], "device": report["device"]["name"], "node": member.about["node"],
+                          "seconds": time.monotonic() - member.since, "search_seconds": report["seconds"], "device": report["device"]["name"], "node": member.about["node"],
                           "counts": report["counts"], "rejected": report["rejected"]})
         done, all_ = len(pool.schedule.done), len(pool.schedule.units)
         spent = time.monotonic() - self.begin
         tuned = sum(len(pool.schedule.units[index].weights) for index in pool.schedule.done)
         self.say(f"{pool.about['class']}: {done} of {all_} units, {tuned} weights, {len(self.members)} actors, {spent:.0f} s")
 
-    def _merge(self, unit: int, pool: _Pool) -> None:
+    def _merge(self, cache: bytes) -> None:
         path = self.folder / "unit.db"
-        path.write_bytes(ray.get(pool.results[unit]))
+        path.write_bytes(cache)
         tuning.run_command(["cache", "merge", str(path), *self.cache], progress=False)
 
+    def _base(self) -> dict[str, object]:
+        """What the driver's cache has from earlier runs."""
+        try:
+            return {"base": ray.put(self._export())}
+        except SparsmithError:  # there is none yet, or it will be made anew
+            return {}
+
     def _export(self) -> bytes:
-        """The driver's cache; empty if there is none."""
         path = self.folder / "all.db"
         path.unlink(missing_ok=True)
-        try:
-            tuning.run_command(["cache", "export", str(path), *self.cache], progress=False)
-        except SparsmithError:
-            return b""
+        tuning.run_command(["cache", "export", str(path), *self.cache], progress=False)
         return path.read_bytes()
 
     def _finish(self) -> dict:
         failed = [f"{', '.join(self.units[index].weights)}: {reason}" for pool in self.pools.values()
                   for index, reason in pool.schedule.failed.items()]
-        self.merging.shutdown(wait=True)
+        for merge in self.merges:
+            merge.result()
         if failed:
             raise SparsmithError(f"{len(failed)} units failed {_ATTEMPTS} times; results of the others are in the cache, and the "
                                  f"same command goes on from there. {failed[0]}")
@@ -414,21 +422,23 @@ class _Run:
         return self.output.with_name(device_class.replace(" ", "_") + "." + self.output.name)
 
     def _write(self, pool: _Pool, cache: object, output: pathlib.Path) -> dict:
+        words = [word for word in self.arguments if word != "--again"] + ["--budget", "0.001s"] * bool(self.budget)
+        part = output.with_name(output.name + ".part")
         for attempt in range(_ATTEMPTS):
             member = pool.idle[attempt % len(pool.idle)]
             try:
-                report = ray.get(member.actor.write.remote(self.arguments, self._threads(member), cache))
-                with tempfile.NamedTemporaryFile(dir=output.parent, prefix=output.name, delete=False) as file:
-                    try:
-                        while chunk := ray.get(member.actor.read.remote(file.tell())):
-                            file.write(chunk)
-                        os.replace(file.name, output)
-                    except BaseException:
-                        os.unlink(file.name)
-                        raise
+                if attempt and not ray.get(member.actor.about.remote(str(self.path), self.files))["seen"]:
+                    member.actor.receive.remote(self.path.name, self._ship())
+                report = ray.get(member.actor.write.remote(words, self._threads(member), cache))
+                with open(part, "wb") as file:
+                    while chunk := ray.get(member.actor.read.remote(file.tell())):
+                        file.write(chunk)
+                part.replace(output)
                 return report
             except ray.exceptions.RayActorError as error:
                 reason = error
+            finally:
+                part.unlink(missing_ok=True)
         raise SparsmithError(f"the tuned file could not be written: {reason}; all results are in the cache")
 
 

@@ -83,11 +83,11 @@ def write_weights(path: str | os.PathLike, weights: Mapping[str, torch.Tensor]) 
                 file.write((ctypes.c_char * host.nbytes).from_address(host.data_ptr()))
 
 
-def _run(arguments: list[str], progress: bool) -> dict:
-    """Runs the command; the JSON that it prints."""
+def run_command(arguments: list[str], progress: bool, **options) -> dict:
+    """Runs the command; the JSON that it prints. ``options``: of ``subprocess.run``."""
     command = [_library.program(), *arguments, "--json"]
     errors = None if progress else subprocess.PIPE
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=errors, text=True)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=errors, text=True, **options)
     if done.returncode == _NO_DEVICE and not _there("NVRTC"):
         raise CompilerMissing("NVRTC, which compiles kernels, is missing: pip install nvidia-cuda-nvrtc")
     if done.returncode != 0:
@@ -107,7 +107,7 @@ def _reason(text: str) -> str:
         report = json.loads(text)
     except json.JSONDecodeError:
         return ""
-    if not report.get("weights"):
+    if not (report.get("weights") or report.get("units")):
         return "no weight has enough zeros; is the model pruned?"
     return report["memory"]["unmet"] or "interrupted"
 
@@ -116,7 +116,8 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
          memory: str | None = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
          groups: Iterable[str] = (), device: str | None = None, budget: str | None = None,
          min_sparsity: float | None = None, training: bool = False, moving_block: int = 0, dtype: torch.dtype | None = None,
-         layers: Mapping[str, nn.Module] | None = None, arguments: Iterable[str] = (), progress: bool = True) -> dict:
+         layers: Mapping[str, nn.Module] | None = None, arguments: Iterable[str] = (), progress: bool = True,
+         cluster: str | Mapping | None = None) -> dict:
     """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
 
     ``model``: a module, or a file or Hugging Face folder. ``tokens``: numbers of tokens per call to tune for, ascending.
@@ -130,12 +131,13 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     dense weights with masks. ``moving_block``: unless 0, with ``training``, with kernels for patterns that change
     (:meth:`TrainableSparseLinear.update_pattern`), in blocks of this side: a block with a nonzero is in the pattern as a whole.
     ``dtype``: of the kernels; default: that of each weight. ``layers``: the layers of the module to tune, by name;
-    default: all linear ones. ``arguments``: further arguments of the command.
+    default: all linear ones. ``arguments``: further arguments of the command. ``cluster``: on the GPUs of a Ray cluster,
+    "auto" or its address, or the options of :func:`sparsmith.cluster.tune` by name.
 
     Returns what the command reports (``docs/reference/json.md``). Choices come from the cache where it has them.
     Raises SparsmithError if the command fails, with its reason.
     """
-    command = ["--output", os.fspath(output), "--tokens", ",".join(str(number) for number in tokens)]
+    command = ["--tokens", ",".join(str(number) for number in tokens)]
     if moving_block and not training:
         raise SparsmithError("patterns move in training: tune with training=True")
     if moving_block:
@@ -144,16 +146,25 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
         command += ["--train"] if memory is None else ["--operator", "spmm,spmm_transposed,sddmm"]
     if dtype is not None and dtype not in _COMMAND_TYPES:
         raise SparsmithError(f"kernels compute in float32, float16 or bfloat16, not {dtype}")
-    for option, value in [("--memory", memory), ("--device", device), ("--budget", budget),
-                          ("--min-sparsity", min_sparsity), ("--dtype", _COMMAND_TYPES.get(dtype))]:
+    for option, value in [("--memory", memory), ("--min-sparsity", min_sparsity), ("--dtype", _COMMAND_TYPES.get(dtype))]:
         if value is not None:
             command += [option, str(value)]
     for option, values in [("--include", include), ("--exclude", exclude), ("--group", groups)]:
         for value in values:
             command += [option, value]
     command += arguments
+
+    def run(path: str) -> dict:
+        if cluster is not None:
+            from sparsmith.cluster import tune as tune_on_cluster
+
+            options = {"address": cluster} if isinstance(cluster, str) else cluster
+            return tune_on_cluster(path, output, command, device=device, budget=budget, progress=progress, **options)
+        limits = [word for option, value in [("--device", device), ("--budget", budget)] if value for word in (option, value)]
+        return run_command(["tune", path, "--output", os.fspath(output), *command, *limits], progress)
+
     if not isinstance(model, nn.Module):
-        return _run(["tune", os.fspath(model), *command], progress)
+        return run(os.fspath(model))
     given = linear_layers(model) if layers is None else layers
     chosen = {name: layer for name, layer in given.items() if parameter_of(layer).dtype in _NAMES}
     if not chosen:
@@ -163,7 +174,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen, moving_block))
-        return _run(["tune", str(path), *command], progress)
+        return run(str(path))
 
 
 def _with_pattern(layer: nn.Module, block: int) -> torch.Tensor:
