@@ -8,6 +8,7 @@
 
 #include "matrix/model_file.h"
 #include "matrix/weight_groups.h"
+#include "matrix/weight_splits.h"
 
 namespace sparsmith {
 
@@ -23,6 +24,9 @@ struct SelectionOptions {
   std::vector<GroupPattern> groups{};
   bool transposed = false;  // as in GroupSearch
   bool converted = false;
+  // Weights that are cut for `ranks` ranks. Those of a set are selected together, as those of a group.
+  std::vector<SplitPattern> splits{};
+  int ranks = 1;
 };
 
 // Whether a name matches a shell pattern (*, ?, [..]).
@@ -39,6 +43,7 @@ struct AnalyzedWeight {
 struct ModelAnalysis {
   std::vector<AnalyzedWeight> weights;  // also the members of groups
   std::vector<WeightGroup> groups;      // of those weights
+  std::vector<SplitSet> splits;         // of those weights
   std::vector<SkippedTensor> skipped;   // skipped by the file or by the selection, with reasons
 };
 
@@ -46,7 +51,7 @@ struct ModelAnalysis {
 using AnalysisProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 // Reads every tensor once, one after the other, on `threads` threads each.
-//   Errors: as find_groups(), before any tensor is read; the error of the first tensor that cannot be read.
+//   Errors: as find_groups() and find_splits(), before any tensor is read; the error of the first tensor that cannot be read.
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads = 2,
                                     const AnalysisProgress& progress = {});
 
