@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from sparsmith import _library, patterns
+from sparsmith import _library, parallel, patterns
 from sparsmith._library import SparsmithError
 from sparsmith.layers import dense_of, linear_layers, parameter_of, trains
 from sparsmith.tuned_file import TunedFile, load, missing_kernels, warn_dense
@@ -116,6 +116,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
          memory: str | None = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
          groups: Iterable[str] = (), device: str | None = None, budget: str | None = None,
          min_sparsity: float | None = None, training: bool = False, moving_block: int = 0, dtype: torch.dtype | None = None,
+         tensor_parallel: int | None = None, splits: Iterable[str] | None = None,
          layers: Mapping[str, nn.Module] | None = None, arguments: Iterable[str] = (), progress: bool = True) -> dict:
     """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
 
@@ -131,6 +132,10 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     (:meth:`TrainableSparseLinear.update_pattern`), in blocks of this side: a block with a nonzero is in the pattern as a whole.
     ``dtype``: of the kernels; default: that of each weight. ``layers``: the layers of the module to tune, by name;
     default: all linear ones. ``arguments``: further arguments of the command.
+
+    ``tensor_parallel``: cuts weights for so many GPUs that run the model together, and writes a file for each: of the output
+    ``model.tuned.safetensors``, ``model.rank0.tuned.safetensors`` and so on (:func:`patch_model`). ``splits``: the weights, as
+    the option ``--split``; default: those that the configuration of a transformers model names (``base_model_tp_plan``).
 
     Returns what the command reports (``docs/reference/json.md``). Choices come from the cache where it has them.
     Raises SparsmithError if the command fails, with its reason.
@@ -152,8 +157,17 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
         for value in values:
             command += [option, value]
     command += arguments
+    if splits is not None and tensor_parallel is None:
+        raise SparsmithError("splits are for tensor_parallel=..., the number of ranks")
+
+    def ranks(names: Iterable[str]) -> list[str]:
+        if tensor_parallel is None:
+            return []
+        found = splits if splits is not None else parallel.splits_of(model, list(names))
+        return ["--tensor-parallel", str(tensor_parallel), *(word for split in found for word in ("--split", split))]
+
     if not isinstance(model, nn.Module):
-        return _run(["tune", os.fspath(model), *command], progress)
+        return _run(["tune", os.fspath(model), *command, *ranks(())], progress)
     given = linear_layers(model) if layers is None else layers
     chosen = {name: layer for name, layer in given.items() if parameter_of(layer).dtype in _NAMES}
     if not chosen:
@@ -163,7 +177,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen, moving_block))
-        return _run(["tune", str(path), *command], progress)
+        return _run(["tune", str(path), *command, *ranks(chosen)], progress)
 
 
 def _with_pattern(layer: nn.Module, block: int) -> torch.Tensor:
