@@ -120,7 +120,8 @@ TEST_F(RankPartsTest, RefusesEpiloguesThatPartsCannotHave) {
 
 // A weight whose plan launches a kernel.
 TunedWeight launching(const std::string& name, const std::string& kernel) {
-  TunedWeight weight{.name = name};
+  TunedWeight weight;
+  weight.name = name;
   LaunchPlan& plan = weight.operators.emplace_back().choices.emplace_back().plan;
   plan.steps.emplace_back().kernel = kernel;
   return weight;
@@ -139,7 +140,7 @@ TEST(RankContentsTest, FilesHoldCompleteSplitsAlone) {
     }
   }
   contents.weights.push_back(launching("head", "k2"));
-  for (const char* kernel : {"k0", "k1", "k2"}) contents.kernels.push_back({.name = kernel});
+  for (const char* kernel : {"k0", "k1", "k2"}) contents.kernels.emplace_back().name = kernel;
   const auto names = [&](int rank) {
     const TunedContents own = contents_of_rank(contents, parts, rank);
     EXPECT_EQ(own.rank, rank);

@@ -72,7 +72,7 @@ class _TunedModule(nn.Module):
             if self.tuned.fused:
                 if not torch.compiler.is_compiling():
                     warnings.warn("sparsmith: layers with activations in their kernels compute a gradient densely, and unpack "
-                                  "their weights on the host for it: optimize(model, fuse=False) before training", stacklevel=2)
+                                  "their weights on the host for it: optimize(model, fuse=False) before training", stacklevel=3)
                 return epilogue(self.tuned, nn.functional.linear(x, self.to_dense(), bias))
             y = ops.Linear.apply(x, self.packed, fused, self.plan)
         else:
