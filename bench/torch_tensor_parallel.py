@@ -2,7 +2,8 @@
 """The linear layers of a decoder layer over several GPUs: sparse and dense, us a layer and bytes a rank.
 
 A layer is q, k, v, o, gate, up and down with the two all-reduces, without attention and norms. The sparse one is tuned with
---tensor-parallel; the dense one has weights of a rank's size. A CUDA graph runs as many layers as make the weights of a rank
+--tensor-parallel, with gate, activation and product in one kernel; the dense one has weights of a rank's size, those of one
+input joined, and a compiled activation. A CUDA graph runs as many layers as make the weights of a rank
 exceed three times the L2 cache. Prints a line a case, and JSON.
 
     bench/torch_tensor_parallel.py --ranks 1 2 4 --sparsity 0.8 0.99 --batch 1 8
@@ -35,15 +36,38 @@ def config_of(dry, ranks=1):
 
 
 class Layer(nn.Module):
+    """Its products alone; the layers sum over ranks by themselves."""
+
     def __init__(self, config):
         super().__init__()
         self.self_attn, self.mlp = LlamaAttention(config, 0), LlamaMLP(config)
 
-    def forward(self, x, reduced):
+    def forward(self, x):
         attention = self.self_attn
         q, _, _ = attention.q_proj(x), attention.k_proj(x), attention.v_proj(x)
-        x = x + reduced(attention.o_proj(q))
-        return x + reduced(self.mlp(x))
+        x = x + attention.o_proj(q)
+        return x + self.mlp(x)
+
+
+def gated(y):
+    gate, up = y.chunk(2, dim=-1)
+    return nn.functional.silu(gate) * up
+
+
+class DenseLayer(nn.Module):
+    def __init__(self, layer, activation, summed):
+        super().__init__()
+        attention, mlp = layer.self_attn, layer.mlp
+        self.queries = attention.q_proj.out_features
+        self.qkv = nn.Parameter(torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]))
+        self.gate_up = nn.Parameter(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]))
+        self.o, self.down = attention.o_proj.weight, mlp.down_proj.weight
+        self.activation, self.summed = activation, summed
+
+    def forward(self, x):
+        linear = nn.functional.linear
+        x = x + self.summed(linear(linear(x, self.qkv)[..., :self.queries], self.o))
+        return x + self.summed(linear(self.activation(linear(x, self.gate_up)), self.down))
 
 
 class Model(nn.Module):
@@ -51,9 +75,9 @@ class Model(nn.Module):
         super().__init__()
         self.config, self.layers = config, nn.ModuleList(Layer(config) for _ in range(layers))
 
-    def forward(self, x, reduced=lambda y: y):
+    def forward(self, x):
         for layer in self.layers:
-            x = layer(x, reduced)
+            x = layer(x)
         return x
 
 
@@ -74,20 +98,20 @@ def many(layer, layer_bytes, dry):
     return model
 
 
-def us_of(model, x, reduced, device):
+def us_of(model, x, device):
     """The median time of a layer over the replays of a graph, the slowest rank's."""
     with torch.no_grad():
         if device.type == "cpu":
-            model(x, reduced)
+            model(x)
             return 0.0
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             for _ in range(3):
-                model(x, reduced)
+                model(x)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            model(x, reduced)
+            model(x)
         times = []
         for _ in range(30):
             dist.barrier()
@@ -110,17 +134,20 @@ def rank_main(rank, ranks, folder, options):
                             world_size=ranks)
 
     def summed(y):
-        dist.all_reduce(y)
+        if ranks > 1:
+            dist.all_reduce(y)
         return y
 
     dtype = torch.float32 if options.dry else torch.bfloat16
     dense = drawn(config_of(options.dry, ranks), device, dtype)
+    hidden = dense.config.hidden_size
     dense_bytes = sum(parameter.nbytes for parameter in dense.parameters())
     cases = {}
-    whole = many(dense.layers[0], dense_bytes, options.dry)
+    whole = many(DenseLayer(dense.layers[0], gated if options.dry else torch.compile(gated, dynamic=False), summed),
+                 dense_bytes, options.dry)
     for batch in options.batch:
-        x = torch.randn(batch, dense.config.hidden_size, device=device, dtype=dtype)
-        cases[batch] = us_of(whole, x, summed if ranks > 1 else lambda y: y, device)
+        x = torch.randn(batch, hidden, device=device, dtype=dtype)
+        cases[batch] = us_of(whole, x, device)
     del whole, dense
     rows = []
     for sparsity in options.sparsity:
@@ -136,8 +163,8 @@ def rank_main(rank, ranks, folder, options):
         dist.all_reduce(sizes, op=dist.ReduceOp.MAX)
         sparse = many(layer, int(sizes), options.dry)
         for batch in options.batch:
-            x = torch.randn(batch, model.config.hidden_size, device=device, dtype=dtype)
-            rows.append({"sparsity": sparsity, "ranks": ranks, "batch": batch, "us": us_of(sparse, x, lambda y: y, device),
+            x = torch.randn(batch, hidden, device=device, dtype=dtype)
+            rows.append({"sparsity": sparsity, "ranks": ranks, "batch": batch, "us": us_of(sparse, x, device),
                          "dense_us": cases[batch], "bytes_a_rank": int(sizes), "dense_bytes_a_rank": dense_bytes})
         del sparse, layer, model
     if rank == 0:

@@ -51,7 +51,8 @@ struct ModelAnalysis {
 using AnalysisProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 // Reads every tensor once, one after the other, on `threads` threads each.
-//   Errors: as find_groups() and find_splits(), before any tensor is read; the error of the first tensor that cannot be read.
+//   Errors: as find_groups() and find_splits(), before any tensor is read; the error of the first tensor that cannot be
+//   read.
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads = 2,
                                     const AnalysisProgress& progress = {});
 

@@ -80,8 +80,8 @@ TEST(WeightCutTest, PartsPutTogetherAreTheWeight) {
       for (int rank = 0; rank < 3; ++rank) {
         const auto part = part_of(matrix, cut, rank);
         ASSERT_TRUE(part.ok() && part->validate().ok());
-        EXPECT_EQ(part->nnz(), std::accumulate(loads.begin() + cut.boundaries[rank],
-                                               loads.begin() + cut.boundaries[rank + 1], 0L));
+        EXPECT_EQ(part->nnz(),
+                  std::accumulate(loads.begin() + cut.boundaries[rank], loads.begin() + cut.boundaries[rank + 1], 0L));
         const CsrMatrix rows = dimension == Dimension::kRows ? *part : transposed(*part);
         if (rank == 0)
           together = rows;

@@ -87,8 +87,7 @@ std::string GroupPattern::text() const { return fmt::format("{}:{}", name, fmt::
 
 Status GroupPattern::check(std::size_t least_members) const {
   if (name.empty()) return invalid_argument("its name is empty");
-  if (members.size() < least_members)
-    return invalid_argument("a group has at least two members, separated by ','");
+  if (members.size() < least_members) return invalid_argument("a group has at least two members, separated by ','");
   const bool starred = has_star(members.front());
   std::set<std::string_view> seen;
   for (const std::string& member : members) {

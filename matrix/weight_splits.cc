@@ -71,8 +71,7 @@ Status check_set(const ModelFile& file, const SplitSet& set, int ranks) {
       return invalid_argument(fmt::format("{} {} of {} do not divide into {} units", extent,
                                           name_in(kCutDimensions, set.dimensions[i]), info.name, set.units));
   }
-  if (set.units < ranks)
-    return invalid_argument(fmt::format("{} units are too few for {} ranks", set.units, ranks));
+  if (set.units < ranks) return invalid_argument(fmt::format("{} units are too few for {} ranks", set.units, ranks));
   return {};
 }
 
@@ -83,9 +82,10 @@ Status check_group(const ModelFile& file, const WeightGroup& group, std::span<co
     for (std::size_t i = 0; i < set.members.size(); ++i) {
       if (std::ranges::find(group.members, set.members[i]) == group.members.end()) continue;
       if (set.dimensions[i] != Dimension::kRows)
-        return invalid_argument(fmt::format("its member {} is cut by columns in split {}; the weights of a group have "
-                                            "one input, and are cut by rows",
-                                            file.tensors()[set.members[i]].name, set.name));
+        return invalid_argument(
+            fmt::format("its member {} is cut by columns in split {}; the weights of a group have "
+                        "one input, and are cut by rows",
+                        file.tensors()[set.members[i]].name, set.name));
       ++cut;
     }
     if (cut > 0 && cut < group.members.size())
@@ -100,8 +100,7 @@ Status check_group(const ModelFile& file, const WeightGroup& group, std::span<co
 std::string SplitPattern::text() const {
   std::string text = weights.name + (units > 0 ? fmt::format("/{}", units) : "");
   for (std::size_t i = 0; i < dimensions.size(); ++i)
-    text +=
-        fmt::format("{}{}={}", i == 0 ? ":" : ",", name_in(kCutDimensions, dimensions[i]), weights.members[i]);
+    text += fmt::format("{}{}={}", i == 0 ? ":" : ",", name_in(kCutDimensions, dimensions[i]), weights.members[i]);
   return text;
 }
 
@@ -125,8 +124,7 @@ Result<std::vector<SplitSet>> find_splits(const ModelFile& file, const SplitSear
     for (const std::size_t index : set.members) {
       const auto [owner, is_new] = set_of.try_emplace(index, set.name);
       if (!is_new)
-        return invalid_argument(
-            fmt::format("{} is in split {} already", file.tensors()[index].name, owner->second));
+        return invalid_argument(fmt::format("{} is in split {} already", file.tensors()[index].name, owner->second));
     }
     set.units = pattern.units;
     if (set.units == 0) {
@@ -139,12 +137,12 @@ Result<std::vector<SplitSet>> find_splits(const ModelFile& file, const SplitSear
     if (!matches.ok()) return matches.status().annotate(fmt::format("{}: split '{}'", file.path(), pattern.text()));
     for (const WeightGroup& match : *matches) {
       SplitSet& set = sets.emplace_back(SplitSet{match.name, match.members, pattern.dimensions});
-      SPARSMITH_RETURN_IF_ERROR(
-          complete(pattern, set).annotate(fmt::format("{}: split {}", file.path(), set.name)));
+      SPARSMITH_RETURN_IF_ERROR(complete(pattern, set).annotate(fmt::format("{}: split {}", file.path(), set.name)));
     }
   }
   for (const WeightGroup& group : search.groups)
-    SPARSMITH_RETURN_IF_ERROR(check_group(file, group, sets).annotate(fmt::format("{}: group {}", file.path(), group.name)));
+    SPARSMITH_RETURN_IF_ERROR(
+        check_group(file, group, sets).annotate(fmt::format("{}: group {}", file.path(), group.name)));
   return sets;
 }
 

@@ -14,9 +14,9 @@
 namespace sparsmith {
 
 // "NAME:rows=MEMBER,columns=MEMBER,..." or "NAME/UNITS:...": the rules of GroupPattern, also for a single member. Each
-// text of a `*` gives a set of its own. With UNITS, boundaries lie between UNITS equal units of each member's dimension:
-// `attention/8` for 8 key and value heads. Without, a unit has the largest power of two of features, 64 at most, that
-// divides the dimension and leaves a unit for each rank; the dimension is then the same of all members.
+// text of a `*` gives a set of its own. With UNITS, boundaries lie between UNITS equal units of each member's
+// dimension: `attention/8` for 8 key and value heads. Without, a unit has the largest power of two of features, 64 at
+// most, that divides the dimension and leaves a unit for each rank; the dimension is then the same of all members.
 struct SplitPattern {
   GroupPattern weights;
   std::vector<WeightCut::Dimension> dimensions;  // of each member

@@ -218,9 +218,10 @@ Status check_cut(const TunedWeight& weight, int rank, int ranks) {
   Epilogue sum;
   sum.bias = spmm->spec.epilogue.bias;
   if (spmm->spec.epilogue == sum) return {};
-  return invalid_input(fmt::format("the epilogue {} of a weight that is cut by columns: its products are summed over "
-                                   "ranks first",
-                                   spmm->spec.epilogue.name()));
+  return invalid_input(
+      fmt::format("the epilogue {} of a weight that is cut by columns: its products are summed over "
+                  "ranks first",
+                  spmm->spec.epilogue.name()));
 }
 
 Status check_weight(const TunedWeight& weight, const std::set<std::string_view>& kernels) {

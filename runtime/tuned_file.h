@@ -150,8 +150,8 @@ struct TunedContents {
   Result<const TunedWeight*> find_weight(std::string_view name) const;
 
   // Ok when names are unique, the members divide the rows of their group, operators fit their weight, every choice's
-  // packing, plan arrays and kernels exist, sizes agree, cuts are those of the ranks, and figures are finite. Error: kInvalidInput, which names the
-  // weight. plan_check.h compares plans with kernels.
+  // packing, plan arrays and kernels exist, sizes agree, cuts are those of the ranks, and figures are finite. Error:
+  // kInvalidInput, which names the weight. plan_check.h compares plans with kernels.
   Status validate() const;
 };
 

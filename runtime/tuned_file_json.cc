@@ -197,8 +197,8 @@ void fields(auto& f, WeightCut& cut) {
       f, "dimension", cut.dimension, [](auto dimension) { return name_in(kCutDimensions, dimension); },
       [](const std::string& name) { return value_in<WeightCut::Dimension>(kCutDimensions, name); },
       "is neither rows nor columns");
-  f.value("boundaries", cut.boundaries, [](const auto& boundaries) { return OrderedJson(boundaries); },
-          read_boundaries);
+  f.value(
+      "boundaries", cut.boundaries, [](const auto& boundaries) { return OrderedJson(boundaries); }, read_boundaries);
   f("whole", cut.whole);
 }
 

@@ -130,8 +130,7 @@ TEST_F(TunedFileTest, PartsOfRanksSurvive) {
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   EXPECT_EQ(file->contents().rank, 1);
   EXPECT_EQ(file->contents().ranks, 3);
-  for (std::size_t i = 0; i < 3; ++i)
-    EXPECT_EQ(file->contents().weights[i].cut, sample_.contents().weights[i].cut);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(file->contents().weights[i].cut, sample_.contents().weights[i].cut);
   std::string text = tuned_contents_to_json(sample_.contents());
   text.replace(text.find(R"("version":7)"), 11, R"("version":6)");
   const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };

@@ -79,14 +79,13 @@ WeightInput part_input(const ModelFile& model, const CutWeight& weight, int rank
 bool has_middle(const ModelFile& model, const WeightInput& group, const CutWeights& cuts) {
   std::int64_t all = 0;
   std::set<std::int64_t> ends;
-  for (const WeightInput& member : group.members)
-    ends.insert(all += model.tensors()[cuts.at(member.name).index].rows);
+  for (const WeightInput& member : group.members) ends.insert(all += model.tensors()[cuts.at(member.name).index].rows);
   return all % 2 == 0 && ends.contains(all / 2);
 }
 
 // Whether each part computes its part of what the whole weight does.
-Status check_epilogue(const ModelFile& model, const WeightInput& weight, const Epilogue& epilogue,
-                      const CutWeight& cut, const SplitSet& set, const CutWeights& cuts) {
+Status check_epilogue(const ModelFile& model, const WeightInput& weight, const Epilogue& epilogue, const CutWeight& cut,
+                      const SplitSet& set, const CutWeights& cuts) {
   const std::string name = epilogue.name();
   Epilogue sum;
   sum.bias = epilogue.bias;
@@ -103,9 +102,8 @@ Status check_epilogue(const ModelFile& model, const WeightInput& weight, const E
 }
 
 bool launches(const LaunchPlan& plan, std::string_view kernel) {
-  return std::ranges::any_of(plan.steps, [&](const PlanStep& step) {
-    return step.kind == PlanStep::Kind::kLaunch && step.kernel == kernel;
-  });
+  return std::ranges::any_of(
+      plan.steps, [&](const PlanStep& step) { return step.kind == PlanStep::Kind::kLaunch && step.kernel == kernel; });
 }
 
 bool launches(const TunedWeight& weight, std::string_view kernel) {
@@ -131,8 +129,8 @@ Result<RankParts> cut_for_ranks(const ModelFile& model, const ModelAnalysis& ana
       continue;
     }
     const CutWeight& cut = found->second;
-    SPARSMITH_RETURN_IF_ERROR(check_epilogue(model, weight, weight.epilogue.value_or(default_epilogue), cut,
-                                             analysis.splits[cut.set], cuts));
+    SPARSMITH_RETURN_IF_ERROR(
+        check_epilogue(model, weight, weight.epilogue.value_or(default_epilogue), cut, analysis.splits[cut.set], cuts));
     for (int rank = 0; rank < ranks; ++rank) {
       WeightInput& part = cut_weights.emplace_back();
       if (weight.members.empty()) part = part_input(model, cut, rank);

@@ -41,8 +41,8 @@ Result<RankParts> cut_for_ranks(const ModelFile& model, const ModelAnalysis& ana
 // cut activations need all parts.
 std::vector<std::string> incomplete_splits(const TunedContents& contents, const RankParts& parts);
 
-// What a rank's file holds of `contents`: its parts of all complete splits, weights that are not cut, and their kernels.
-// Views stay those of `contents`.
+// What a rank's file holds of `contents`: its parts of all complete splits, weights that are not cut, and their
+// kernels. Views stay those of `contents`.
 TunedContents contents_of_rank(const TunedContents& contents, const RankParts& parts, int rank);
 
 // "m.rank1.tuned.safetensors" for "m.tuned.safetensors", "m.rank1.st" for "m.st".

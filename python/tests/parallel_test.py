@@ -19,8 +19,8 @@ PROCESS = """
 import copy, sys
 import torch, torch.distributed as dist, transformers
 from torch import nn
-import sparsmith
-from sparsmith import SparseGroupMember, SparseLinear, SparsmithError
+import sparsmith, sparsmith.hf
+from sparsmith import SparseLinear, SparsmithError
 rank, world, folder, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 device = torch.device(kind, rank) if kind == "cuda" else torch.device("cpu")
 if kind == "cuda":
@@ -87,6 +87,17 @@ for variant in ("plain", "grouped"):
         raise AssertionError("unpatched")
     again = copy.deepcopy(sparse)
     assert torch.equal(again(ids).logits, sparse(ids).logits)
+
+loaded = transformers.AutoModelForCausalLM.from_pretrained(
+    f"{folder}/llama", quantization_config=sparsmith.hf.SparsmithConfig(file("plain"), modules_to_not_convert=[]))
+with torch.no_grad():
+    results["from_pretrained"] = loaded.to(device)(ids).logits.float().cpu()
+try:
+    loaded.save_pretrained(f"{folder}/again")
+except SparsmithError as error:
+    assert "this rank's part" in str(error), error
+else:
+    raise AssertionError("saved")
 
 # A chain whose input and output are whole, with a part of the activation between, and gradients.
 for name, layers in (("chain", ("0", "2")), ("head", ("0",)), ("tail", ("0",))):
@@ -161,6 +172,7 @@ def test_ranks_together_are_the_model(kind, tmp_path):
     torch.save({"config": config, "state": model.state_dict(), "ids": ids, "x": x, "chain": chain, "head": head, "tail": tail,
                 "gradients": gradients, "dtype": dtype, "backend": "inductor" if kind == "cuda" else "eager"},
                tmp_path / "start.pt")
+    model.save_pretrained(tmp_path / "llama")
     options = {"tokens": (1, 16), "memory": "8x", "device": device_of(kind), "progress": False, "tensor_parallel": 2}
 
     def tune(name, module, splits, *arguments, **more):
@@ -196,7 +208,7 @@ def test_ranks_together_are_the_model(kind, tmp_path):
 
     with torch.no_grad():
         expected = {"plain": model(ids).logits, "plain tokens": model.generate(ids, max_new_tokens=4, do_sample=False)}
-    expected |= {"grouped": expected["plain"], "grouped tokens": expected["plain tokens"]}
+    expected |= {"from_pretrained": expected["plain"], "grouped": expected["plain"], "grouped tokens": expected["plain tokens"]}
     for name, module in (("chain", chain), ("head", head), ("tail", tail)):
         grad_of = x.clone().requires_grad_()
         y = module(grad_of)

@@ -1,5 +1,5 @@
-// What users and files name things by: configs, operators, epilogues, groups and splits of weights, drawn patterns and shapes. A
-// name that is understood is understood again as it is printed.
+// What users and files name things by: configs, operators, epilogues, groups and splits of weights, drawn patterns and
+// shapes. A name that is understood is understood again as it is printed.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
-// The weights of a tuning run, from a model file: the selected ones, grouped, with their epilogues, or a shard of them; or their
-// parts for ranks.
+// The weights of a tuning run, from a model file: the selected ones, grouped, with their epilogues, or a shard of them;
+// or their parts for ranks.
 #pragma once
 
 #include <memory>
