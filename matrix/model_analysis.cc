@@ -5,7 +5,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace sparsmith {
@@ -28,21 +30,31 @@ std::string reason_to_leave_out(const SelectionOptions& options, const std::stri
   return "";
 }
 
-Status check_names(const std::vector<std::string>& only, const ModelFile& file,
-                   const std::vector<WeightGroup>& groups) {
+// Which tensors the names of weights and groups stand for; all of them where there is no name.
+Result<std::vector<bool>> tensors_of(const std::vector<std::string>& only, const ModelFile& file,
+                                     const std::vector<WeightGroup>& groups) {
+  std::vector<bool> asked(file.tensors().size(), only.empty());
   for (const std::string& name : only) {
-    if (!file.find(name) && std::ranges::find(groups, name, &WeightGroup::name) == groups.end())
+    const auto group = std::ranges::find(groups, name, &WeightGroup::name);
+    const std::optional<std::size_t> index = file.find(name);
+    if (group == groups.end() && !index)
       return invalid_argument(fmt::format("--only {}: {} has no weight or group of this name", name, file.path()));
+    for (const WeightGroup& other : groups) {
+      if (index && std::ranges::find(other.members, *index) != other.members.end())
+        return invalid_argument(fmt::format("--only {}: it is in the group {}, give that", name, other.name));
+    }
+    if (index) asked[*index] = true;
+    if (group != groups.end())
+      for (const std::size_t member : group->members) asked[member] = true;
   }
-  return {};
+  return asked;
 }
 
-// What is tuned as one weight: a tensor, or a group of them.
+// What is selected together: a tensor, a group of them, or those of a split.
 struct Weight {
-  const WeightGroup* group = nullptr;
+  std::string name = "it";
   double elements = 0;
   double nonzeros = 0;
-  bool taken = false;
 
   void add(const SparsityStatistics& statistics) {
     elements += static_cast<double>(statistics.rows) * static_cast<double>(statistics.cols);
@@ -66,22 +78,23 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
   const auto left_out = [&options](const std::string& name) { return reason_to_leave_out(options, name); };
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<WeightGroup> groups,
                              find_groups(file, {options.groups, options.transposed, options.converted, left_out}));
-  SPARSMITH_RETURN_IF_ERROR(check_names(options.only, file, groups));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<bool> asked, tensors_of(options.only, file, groups));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<SplitSet> splits,
+                             find_splits(file, {options.splits, options.ranks, groups, left_out}));
   ModelAnalysis analysis;
   analysis.skipped = file.skipped();
   const std::vector<TensorInfo>& tensors = file.tensors();
   std::vector<std::shared_ptr<Weight>> weights(tensors.size());  // of each tensor; the members of a group share one
-  for (const WeightGroup& group : groups) {
-    const auto shared = std::make_shared<Weight>(Weight{&group});
-    for (const std::size_t index : group.members) weights[index] = shared;
-  }
+  const auto share = [&](const std::string& name, const std::vector<std::size_t>& members) {
+    const auto shared = std::make_shared<Weight>(Weight{name});
+    for (const std::size_t index : members) weights[index] = shared;
+  };
+  for (const WeightGroup& group : groups) share("group " + group.name, group.members);
+  for (const SplitSet& split : splits) share("split " + split.name, split.members);  // with the groups in it
   std::vector<AnalyzedWeight> candidates;
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     if (progress) progress(index, tensors.size());
-    const Weight* const own = weights[index].get();
-    const std::string& name = own != nullptr ? own->group->name : tensors[index].name;
-    const bool asked = options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
-    if (std::string reason = asked ? left_out(tensors[index].name) : "--only leaves it out"; !reason.empty()) {
+    if (std::string reason = asked[index] ? left_out(tensors[index].name) : "--only leaves it out"; !reason.empty()) {
       analysis.skipped.push_back(skipped(tensors[index], std::move(reason)));
       continue;
     }
@@ -92,18 +105,22 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
   }
   if (progress) progress(tensors.size(), tensors.size());
   for (AnalyzedWeight& candidate : candidates) {
-    Weight& weight = *weights[candidate.index];
+    const Weight& weight = *weights[candidate.index];
     if (!file.single_matrix() && !(weight.sparsity() > options.min_sparsity)) {
-      const std::string name = weight.group == nullptr ? "it" : "group " + weight.group->name;
       analysis.skipped.push_back(
           skipped(tensors[candidate.index],
                   fmt::format("{:.1f} % of {} is zero; fewer zeros than --min-sparsity asks ({:.1f} %)",
-                              100 * weight.sparsity(), name, 100 * options.min_sparsity)));
+                              100 * weight.sparsity(), weight.name, 100 * options.min_sparsity)));
       continue;
     }
-    if (weight.group != nullptr && !std::exchange(weight.taken, true)) analysis.groups.push_back(*weight.group);
     analysis.weights.push_back(std::move(candidate));
   }
+  const auto selected = [&](const auto& together) {
+    return std::ranges::find(analysis.weights, together.members.front(), &AnalyzedWeight::index) !=
+           analysis.weights.end();
+  };
+  std::ranges::copy_if(groups, std::back_inserter(analysis.groups), selected);
+  std::ranges::copy_if(splits, std::back_inserter(analysis.splits), selected);
   return analysis;
 }
 

@@ -8,6 +8,7 @@
 
 #include "matrix/model_file.h"
 #include "matrix/weight_groups.h"
+#include "matrix/weight_splits.h"
 
 namespace sparsmith {
 
@@ -25,6 +26,9 @@ struct SelectionOptions {
   std::vector<GroupPattern> groups{};
   bool transposed = false;  // as in GroupSearch
   bool converted = false;
+  // Weights that are cut for `ranks` ranks. Those of a set are selected together, as those of a group.
+  std::vector<SplitPattern> splits{};
+  int ranks = 1;
 };
 
 // Whether a name matches a shell pattern (*, ?, [..]).
@@ -41,6 +45,7 @@ struct AnalyzedWeight {
 struct ModelAnalysis {
   std::vector<AnalyzedWeight> weights;  // also the members of groups
   std::vector<WeightGroup> groups;      // of those weights
+  std::vector<SplitSet> splits;         // of those weights
   std::vector<SkippedTensor> skipped;   // skipped by the file or by the selection, with reasons
 };
 
@@ -48,8 +53,8 @@ struct ModelAnalysis {
 using AnalysisProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 // Reads every tensor once, one after the other, on `threads` threads each.
-//   Errors: as find_groups(), and kInvalidArgument for a name of `only` that is of no weight or group, before any
-//   tensor is read; the error of the first tensor that cannot be read.
+//   Errors: as find_groups() and find_splits(), and kInvalidArgument for a name of `only` that is of no weight or group,
+//   before any tensor is read; the error of the first tensor that cannot be read.
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads = 2,
                                     const AnalysisProgress& progress = {});
 

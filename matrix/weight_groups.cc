@@ -50,49 +50,12 @@ std::string group_name(const GroupPattern& pattern, const std::string& text, con
   return common_parts(members) + pattern.name;
 }
 
-std::string reason_of_absence(const ModelFile& file, const GroupSearch& search, const std::string& name) {
-  if (file.find(name)) return ": " + search.left_out(name);
+std::string reason_of_absence(const ModelFile& file, const LeftOut& left_out, const std::string& name) {
+  if (file.find(name)) return ": " + left_out(name);
   for (const SkippedTensor& tensor : file.skipped()) {
     if (tensor.name == name) return fmt::format(": the tensor is no weight, {}", tensor.reason);
   }
   return "";
-}
-
-// The groups of one pattern, with every member found.
-Result<std::vector<WeightGroup>> matches_of(const ModelFile& file, const GroupSearch& search,
-                                            const GroupPattern& pattern) {
-  std::vector<std::string> texts;  // in the order of the file
-  std::map<std::string, std::vector<std::optional<std::size_t>>> found;
-  for (std::size_t index = 0; index < file.tensors().size(); ++index) {
-    const std::string& name = file.tensors()[index].name;
-    if (search.left_out && !search.left_out(name).empty()) continue;
-    for (std::size_t member = 0; member < pattern.members.size(); ++member) {
-      const std::optional<std::string> text = text_of_star(pattern.members[member], name);
-      if (!text) continue;
-      const auto [place, is_new] = found.try_emplace(*text, pattern.members.size());
-      if (is_new) texts.push_back(*text);
-      place->second[member] = index;
-    }
-  }
-  if (texts.empty()) return invalid_argument("no weight is called as any of its members is");
-  std::vector<WeightGroup> groups;
-  for (const std::string& text : texts) {
-    const std::vector<std::optional<std::size_t>>& members = found.at(text);
-    const auto present = std::ranges::find_if(members, [](const auto& member) { return member.has_value(); });
-    WeightGroup group;
-    std::vector<std::string> names;
-    for (std::size_t member = 0; member < members.size(); ++member) {
-      names.push_back(replace_star(pattern.members[member], text));
-      if (!members[member]) {
-        return invalid_argument(fmt::format("there is {}, but no {} to go with it{}", file.tensors()[**present].name,
-                                            names.back(), reason_of_absence(file, search, names.back())));
-      }
-      group.members.push_back(*members[member]);
-    }
-    group.name = group_name(pattern, text, names);
-    groups.push_back(std::move(group));
-  }
-  return groups;
 }
 
 Status check_members(const ModelFile& file, const GroupSearch& search, const WeightGroup& group) {
@@ -118,26 +81,26 @@ Status check_members(const ModelFile& file, const GroupSearch& search, const Wei
   return {};
 }
 
-Status check_pattern(const GroupPattern& pattern) {
-  if (pattern.name.empty()) return invalid_argument("its name is empty");
-  if (pattern.members.size() < 2) return invalid_argument("a group has at least two members, separated by ','");
-  const bool starred = has_star(pattern.members.front());
+}  // namespace
+
+std::string GroupPattern::text() const { return fmt::format("{}:{}", name, fmt::join(members, ",")); }
+
+Status GroupPattern::check(std::size_t least_members) const {
+  if (name.empty()) return invalid_argument("its name is empty");
+  if (members.size() < least_members) return invalid_argument("a group has at least two members, separated by ','");
+  const bool starred = has_star(members.front());
   std::set<std::string_view> seen;
-  for (const std::string& member : pattern.members) {
+  for (const std::string& member : members) {
     if (member.empty()) return invalid_argument("a member has no name");
     if (!seen.insert(member).second) return invalid_argument(fmt::format("the member {} stands twice", member));
     if (has_star(member) != starred) return invalid_argument("either every member holds a *, or none does");
     if (std::ranges::count(member, '*') > 1) return invalid_argument(fmt::format("{} holds more than one *", member));
   }
-  if (std::ranges::count(pattern.name, '*') > (starred ? 1 : 0)) {
+  if (std::ranges::count(name, '*') > (starred ? 1 : 0)) {
     return invalid_argument("its name holds a * that stands for nothing");
   }
   return {};
 }
-
-}  // namespace
-
-std::string GroupPattern::text() const { return fmt::format("{}:{}", name, fmt::join(members, ",")); }
 
 Result<GroupPattern> parse_group_pattern(const std::string& text) {
   const std::size_t colon = text.find(':');
@@ -147,8 +110,44 @@ Result<GroupPattern> parse_group_pattern(const std::string& text) {
   }
   const std::vector<std::string_view> members = split(std::string_view(text).substr(colon + 1), ",");
   GroupPattern pattern{text.substr(0, colon), {members.begin(), members.end()}};
-  SPARSMITH_RETURN_IF_ERROR(check_pattern(pattern).annotate(fmt::format("group '{}'", text)));
+  SPARSMITH_RETURN_IF_ERROR(pattern.check().annotate(fmt::format("group '{}'", text)));
   return pattern;
+}
+
+Result<std::vector<WeightGroup>> find_matches(const ModelFile& file, const GroupPattern& pattern,
+                                              const LeftOut& left_out) {
+  std::vector<std::string> texts;  // in the order of the file
+  std::map<std::string, std::vector<std::optional<std::size_t>>> found;
+  for (std::size_t index = 0; index < file.tensors().size(); ++index) {
+    const std::string& name = file.tensors()[index].name;
+    if (left_out && !left_out(name).empty()) continue;
+    for (std::size_t member = 0; member < pattern.members.size(); ++member) {
+      const std::optional<std::string> text = text_of_star(pattern.members[member], name);
+      if (!text) continue;
+      const auto [place, is_new] = found.try_emplace(*text, pattern.members.size());
+      if (is_new) texts.push_back(*text);
+      place->second[member] = index;
+    }
+  }
+  if (texts.empty()) return invalid_argument("no weight is called as any of its members is");
+  std::vector<WeightGroup> groups;
+  for (const std::string& text : texts) {
+    const std::vector<std::optional<std::size_t>>& members = found.at(text);
+    const auto present = std::ranges::find_if(members, [](const auto& member) { return member.has_value(); });
+    WeightGroup group;
+    std::vector<std::string> names;
+    for (std::size_t member = 0; member < members.size(); ++member) {
+      names.push_back(replace_star(pattern.members[member], text));
+      if (!members[member]) {
+        return invalid_argument(fmt::format("there is {}, but no {} to go with it{}", file.tensors()[**present].name,
+                                            names.back(), reason_of_absence(file, left_out, names.back())));
+      }
+      group.members.push_back(*members[member]);
+    }
+    group.name = group_name(pattern, text, names);
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 Result<std::vector<WeightGroup>> find_groups(const ModelFile& file, const GroupSearch& search) {
@@ -173,7 +172,7 @@ Result<std::vector<WeightGroup>> find_groups(const ModelFile& file, const GroupS
     return {};
   };
   for (const GroupPattern& pattern : search.patterns) {
-    Result<std::vector<WeightGroup>> matches = matches_of(file, search, pattern);
+    Result<std::vector<WeightGroup>> matches = find_matches(file, pattern, search.left_out);
     if (!matches.ok()) return matches.status().annotate(fmt::format("{}: group '{}'", file.path(), pattern.text()));
     for (WeightGroup& group : *matches) {
       Status status = check_members(file, search, group);

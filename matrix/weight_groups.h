@@ -29,6 +29,9 @@ struct GroupPattern {
 
   // "NAME:MEMBER,MEMBER,...", for messages.
   std::string text() const;
+
+  // Ok when the pattern follows the rules above, with at least so many members. Error: kInvalidArgument.
+  Status check(std::size_t least_members = 2) const;
 };
 
 // A pattern needs at least two members, all different, and the rules above. Error: kInvalidArgument with the reason.
@@ -39,13 +42,20 @@ struct WeightGroup {
   std::vector<std::size_t> members;  // indices in ModelFile::tensors(), in the order of their rows
 };
 
+// The reason to leave out a tensor; empty: use it. A null function uses all tensors.
+using LeftOut = std::function<std::string(const std::string& tensor)>;
+
 struct GroupSearch {
   std::vector<GroupPattern> patterns{};
   bool transposed = false;  // weights are transposed tensors: members share the tensors' rows, not the columns
   bool converted = false;   // all weights will get the same type, whatever the tensors' types are
-  // The reason to leave out a tensor; empty: use it. A null function uses all tensors.
-  std::function<std::string(const std::string& tensor)> left_out{};
+  LeftOut left_out{};
 };
+
+// What a pattern finds, in the order of the file, each with every member. Nothing else is checked. Error:
+// kInvalidArgument when it finds nothing, or a member is missing.
+Result<std::vector<WeightGroup>> find_matches(const ModelFile& file, const GroupPattern& pattern,
+                                              const LeftOut& left_out);
 
 // The groups of a file, pattern by pattern, each in the order of the file.
 //   Error: kInvalidArgument when a pattern finds nothing, a group lacks a member, its members differ in their input or

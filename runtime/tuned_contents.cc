@@ -197,6 +197,33 @@ Status check_members(const TunedWeight& weight) {
   return next < weight.rows && !weight.members.empty() ? nobody(weight.rows) : Status();
 }
 
+// Checks that the weight, or each member of a group, is the part of `rank`.
+Status check_cut(const TunedWeight& weight, int rank, int ranks) {
+  if (!weight.cut) return {};
+  const WeightCut& cut = *weight.cut;
+  SPARSMITH_RETURN_IF_ERROR(cut.validate());
+  if (cut.ranks() != ranks)
+    return invalid_input(fmt::format("a cut for {} ranks in a file for {}", cut.ranks(), ranks));
+  const bool rows = cut.dimension == WeightCut::Dimension::kRows;
+  if (!rows && !weight.members.empty()) return invalid_input("a group is cut by columns");
+  const auto check = [&](std::int64_t features) -> Status {
+    if (features % cut.units_of(rank) == 0 && features / cut.units_of(rank) <= kMaxExtent / cut.units()) return {};
+    return invalid_input(fmt::format("{} {} are no part of {} of {} units", features, rows ? "rows" : "columns",
+                                     cut.units_of(rank), cut.units()));
+  };
+  for (const GroupMember& member : weight.members) SPARSMITH_RETURN_IF_ERROR(check(member.rows));
+  SPARSMITH_RETURN_IF_ERROR(check(rows ? weight.rows : weight.cols));
+  const TunedOperator* const spmm = weight.op(OperatorKind::kSpmm);
+  if (rows || spmm == nullptr) return {};
+  Epilogue sum;
+  sum.bias = spmm->spec.epilogue.bias;
+  if (spmm->spec.epilogue == sum) return {};
+  return invalid_input(
+      fmt::format("the epilogue {} of a weight that is cut by columns: its products are summed over "
+                  "ranks first",
+                  spmm->spec.epilogue.name()));
+}
+
 Status check_weight(const TunedWeight& weight, const std::set<std::string_view>& kernels) {
   SPARSMITH_RETURN_IF_ERROR(check_shape(weight));
   SPARSMITH_RETURN_IF_ERROR(check_members(weight));
@@ -323,6 +350,9 @@ Result<const TunedWeight*> TunedContents::find_weight(std::string_view name) con
 }
 
 Status TunedContents::validate() const {
+  constexpr int kMostRanks = 1 << 16;
+  if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
+    return invalid_input(fmt::format("it is for rank {} of {}", rank, ranks));
   std::set<std::string_view> kernel_names;
   for (const TunedKernel& kernel : kernels) {
     SPARSMITH_RETURN_IF_ERROR(check_name("kernel", kernel.name, kernel_names));
@@ -335,6 +365,7 @@ Status TunedContents::validate() const {
       SPARSMITH_RETURN_IF_ERROR(check_name("member", member.name, weight_names).annotate("weight " + weight.name));
     }
     SPARSMITH_RETURN_IF_ERROR(check_weight(weight, kernel_names).annotate("weight " + weight.name));
+    SPARSMITH_RETURN_IF_ERROR(check_cut(weight, rank, ranks).annotate("weight " + weight.name));
   }
   return {};
 }

@@ -17,6 +17,7 @@
 #include "formats/packed_check.h"
 #include "formats/packed_weight.h"
 #include "matrix/csr_matrix.h"
+#include "matrix/weight_cut.h"
 #include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
 #include "sparsmith/group_member.h"
@@ -105,6 +106,7 @@ struct TunedWeight {
   std::string pattern_hash;
   std::string value_hash;
   std::vector<GroupMember> members;  // in the order of their rows; empty: the weight is no group
+  std::optional<WeightCut> cut;      // of which the weight is a rank's part; of a group, all members are
   std::vector<TunedPacking> packings;
   std::vector<TunedWriter> pruners;      // at most one for each source type
   std::vector<TunedOperator> operators;  // at most one for each kind
@@ -136,6 +138,8 @@ struct TunedProvenance {
 
 struct TunedContents {
   TunedProvenance provenance;
+  int rank = 0;  // of the ranks that share a model, each with a file of its own
+  int ranks = 1;
   std::vector<TunedWeight> weights;
   std::vector<TunedKernel> kernels;
 
@@ -146,8 +150,8 @@ struct TunedContents {
   Result<const TunedWeight*> find_weight(std::string_view name) const;
 
   // Ok when names are unique, the members divide the rows of their group, operators fit their weight, every choice's
-  // packing, plan arrays and kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, which names the
-  // weight. plan_check.h compares plans with kernels.
+  // packing, plan arrays and kernels exist, sizes agree, cuts are those of the ranks, and figures are finite. Error:
+  // kInvalidInput, which names the weight. plan_check.h compares plans with kernels.
   Status validate() const;
 };
 

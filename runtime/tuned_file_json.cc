@@ -17,11 +17,12 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 using Bytes = std::span<const std::byte>;
 
-constexpr int kVersion = 6;
+constexpr int kVersion = 7;
 constexpr int kFirstVersionWithGroups = 2;
 constexpr int kFirstVersionWithChains = 3;
 constexpr int kFirstVersionWithOperators = 4;
 constexpr int kFirstVersionWithPlaceKinds = 6;
+constexpr int kFirstVersionWithRanks = 7;
 
 // What a description is read with.
 struct Context {
@@ -180,6 +181,27 @@ void fields(auto& f, GroupMember& member) {
   f("rows", member.rows, 1);
 }
 
+Result<std::vector<std::int64_t>> read_boundaries(const Json& json) {
+  if (!json.is_array()) return invalid_input("is not an array");
+  std::vector<std::int64_t> boundaries;
+  for (const Json& one : json) {
+    const auto value = json_integer(one);
+    if (!value) return invalid_input("holds what is not an integer");
+    boundaries.push_back(*value);
+  }
+  return boundaries;
+}
+
+void fields(auto& f, WeightCut& cut) {
+  text_field(
+      f, "dimension", cut.dimension, [](auto dimension) { return name_in(kCutDimensions, dimension); },
+      [](const std::string& name) { return value_in<WeightCut::Dimension>(kCutDimensions, name); },
+      "is neither rows nor columns");
+  f.value(
+      "boundaries", cut.boundaries, [](const auto& boundaries) { return OrderedJson(boundaries); }, read_boundaries);
+  f("whole", cut.whole);
+}
+
 void fields(auto& f, TunedWeight& weight, Context& context) {
   f("name", weight.name);
   f("rows", weight.rows, 1);
@@ -197,6 +219,12 @@ void fields(auto& f, TunedWeight& weight, Context& context) {
     f.list("members", weight.members, [](auto& of_member, GroupMember& member) { fields(of_member, member); });
     if (context.version < kFirstVersionWithGroups) f.fail("members", "make a group in version 1 of the format");
     if (weight.members.empty()) f.fail("members", "make a group without members");
+  }
+  if (f.has("split", weight.cut.has_value())) {
+    if (f.reads()) weight.cut.emplace();
+    if (context.version < kFirstVersionWithRanks)
+      f.fail("split", fmt::format("makes a part in version {} of the format", context.version));
+    f.object("split", [&](auto& of_cut) { fields(of_cut, *weight.cut); });
   }
   f.call(weight.name);
   f.list("packings", weight.packings,
@@ -236,6 +264,12 @@ void fields(auto& f, TunedContents& contents, Context& context) {
   f("version", context.version, 1);
   if (context.version > kVersion) return;
   f.object("provenance", [&](auto& of_provenance) { fields(of_provenance, contents.provenance); });
+  if (f.has("rank", contents.ranks > 1)) {
+    f("rank", contents.rank, 0);
+    f("ranks", contents.ranks, 2);
+    if (context.version < kFirstVersionWithRanks)
+      f.fail("rank", fmt::format("stands in version {} of the format", context.version));
+  }
   f.list("weights", contents.weights,
          [&](auto& of_weight, TunedWeight& weight) { fields(of_weight, weight, context); });
   if (context.version >= kFirstVersionWithOperators) operators_field(f, contents, context);

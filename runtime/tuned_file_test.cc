@@ -115,6 +115,67 @@ TEST_F(TunedFileTest, GroupsSurvive) {
               testing::HasSubstr("there is no weight v; there are fc/1, fc2, fc3"));
 }
 
+// Rank 1 of 3: "fc/1", of 2 rows, is two units of four; "fc2", of 3 columns, is the second one of three.
+void make_rank(TunedContents& contents) {
+  contents.rank = 1;
+  contents.ranks = 3;
+  contents.weights[0].cut = {WeightCut::Dimension::kRows, {0, 1, 3, 4}, true};
+  contents.weights[1].cut = {WeightCut::Dimension::kColumns, {0, 1, 2, 3}, false};
+}
+
+TEST_F(TunedFileTest, PartsOfRanksSurvive) {
+  make_rank(sample_.contents());
+  written();
+  const auto file = TunedFile::open(path_);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(file->contents().rank, 1);
+  EXPECT_EQ(file->contents().ranks, 3);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(file->contents().weights[i].cut, sample_.contents().weights[i].cut);
+  std::string text = tuned_contents_to_json(sample_.contents());
+  text.replace(text.find(R"("version":7)"), 11, R"("version":6)");
+  const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
+  EXPECT_THAT(tuned_contents_from_json(text, any_tensor).status().message(),
+              testing::HasSubstr("stands in version 6 of the format"));
+}
+
+TEST_F(TunedFileTest, RefusesPartsOfOtherRanks) {
+  const auto refuses = [&](const std::function<void(TunedContents&)>& change, const char* reason) {
+    TunedSample sample;
+    make_rank(sample.contents());
+    ASSERT_TRUE(sample.contents().validate().ok());
+    change(sample.contents());
+    const Status status = sample.contents().validate();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidInput);
+    EXPECT_THAT(status.message(), testing::HasSubstr(reason));
+  };
+  using Boundaries = std::vector<std::int64_t>;
+  const auto cuts = [&](const Boundaries& boundaries, const char* reason) {
+    refuses([&](TunedContents& c) { c.weights[0].cut->boundaries = boundaries; }, reason);
+  };
+  refuses([](TunedContents& c) { c.rank = 3; }, "it is for rank 3 of 3");
+  refuses([](TunedContents& c) { c.rank = -1; }, "it is for rank -1 of 3");
+  refuses([](TunedContents& c) { c.ranks = 0; }, "it is for rank 1 of 0");
+  refuses([](TunedContents& c) { c.ranks = 2; }, "weight fc/1: a cut for 3 ranks in a file for 2");
+  refuses([](TunedContents& c) { c.ranks = 1 << 20; }, "of 1048576");
+  cuts({}, "boundaries of at least two parts");
+  cuts({0, 1, 1, 4}, "do not ascend");
+  cuts({1, 2, 3, 4}, "do not ascend");
+  cuts({0, 4, 3, 5}, "do not ascend");
+  cuts({0, 1, 2, INT64_MAX}, "do not ascend");
+  cuts({0, 1, 2, 3, 4}, "a cut for 4 ranks");
+  cuts({0, 1, 4, 5}, "2 rows are no part of 3 of 5 units");
+  refuses([](TunedContents& c) { make_group(c); }, "1 rows are no part of 2 of 4 units");
+  refuses(
+      [](TunedContents& c) {
+        make_group(c);
+        c.weights[0].cut = {WeightCut::Dimension::kColumns, {0, 1, 2, 3}};
+      },
+      "a group is cut by columns");
+  refuses([](TunedContents& c) { c.weights[1].operators[0].spec.epilogue.activation = Activation::kRelu; },
+          "the epilogue relu of a weight that is cut by columns");
+  refuses([](TunedContents& c) { c.weights[1].operators[0].spec.epilogue.residual = true; }, "the epilogue residual");
+}
+
 // A description as versions 1 to 3 have it: each weight with its one operator, and the kinds of choices.
 std::string earlier(const std::string& description, int version) {
   auto json = nlohmann::ordered_json::parse(description);
@@ -184,7 +245,7 @@ TEST_F(TunedFileTest, WritersOfEarlierVersionsAreLeftOut) {
   const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
   std::string text = tuned_contents_to_json(sample_.contents());
   EXPECT_EQ(tuned_contents_from_json(text, any_tensor)->weights[0].packings[0].writers.size(), 1U);
-  const std::string version = R"("version":6)";
+  const std::string version = R"("version":7)";
   text.replace(text.find(version), version.size(), R"("version":5)");
   const auto read = tuned_contents_from_json(text, any_tensor);
   ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -308,7 +369,7 @@ TEST_F(TunedFileTest, RefusesMalformedGroups) {
   ASSERT_TRUE(tuned_contents_from_json(good, any_tensor).ok());
   EXPECT_THAT(tuned_contents_from_json(earlier(good, 1), any_tensor).status().message(),
               HasSubstr("weights[0]: \"members\" make a group in version 1"));
-  EXPECT_THAT(error(R"("version":6)", R"("version":7)"), HasSubstr("a later sparsmith"));
+  EXPECT_THAT(error(R"("version":7)", R"("version":8)"), HasSubstr("a later sparsmith"));
   const std::string q = R"({"name":"q","first_row":0,"rows":1})";
   const std::string members = R"("members":[)" + q + R"(,{"name":"k","first_row":1,"rows":1}])";
   EXPECT_THAT(error(members, R"("members":[])"), HasSubstr("a group without members"));

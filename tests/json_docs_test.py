@@ -50,13 +50,17 @@ def outputs(program, folder):
     tune = ["m.safetensors", "--device", "emulator", "--cache", "c.db", "--tokens", "1,8", "--vs", "cusparse"]
     yield spoken("tune", *tune, "-o", "t.safetensors", "--min-sparsity", "0.85")
     yield spoken("tune", *tune, "-o", "g.safetensors", "--group", "qk:*.q,*.k", "--again")
+    split = ["--tensor-parallel", "2", "--split", "s/4:rows=l.0.q,rows=l.0.k"]
+    yield spoken("tune", *tune, "-o", "p.tuned.safetensors", *split)
     yield spoken("tune", *tune, "-o", "train.safetensors", "--min-sparsity", "0.85", "--train")
     yield spoken("bench", "m.safetensors", "--device", "emulator", "--cache", "c.db", "--ablation")
     yield spoken("bench", "t.safetensors", "--device", "emulator")
     yield spoken("bench --break-even", "96x128", "--points", "2", "--device", "emulator", "--no-cache")
     yield spoken("run", "t.safetensors", "--device", "emulator")
     yield spoken("show", "g.safetensors")
+    yield spoken("show", "p.rank1.tuned.safetensors")
     yield spoken("show --tensor", "l.0.q", "t.safetensors", "--source", "--why", "--cache", "c.db")
+    yield spoken("show --tensor", "l.0.q", "p.rank0.tuned.safetensors")
     yield spoken("cache ls", "--cache", "c.db")
     yield spoken("cache verify", "--cache", "c.db")
     yield spoken("cache export", "e.db", "--cache", "c.db")

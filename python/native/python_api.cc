@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "python/native/host_linear.h"
 #include "python/native/plan_registry.h"
 #include "python/native/torch_library.h"
@@ -90,9 +91,14 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* 
                       {"members", nlohmann::json::array()},
                       {"choices", nlohmann::json::object()},
                       {"pruned", nullptr},
+                      {"split", nullptr},
                       {"packings", plan.takes_values() ? packings_of(plan) : nlohmann::json()}};
   for (const sparsmith::GroupMember& member : weight.members)
     json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
+  if (weight.cut)
+    json["split"] = {{"dimension", name_in(sparsmith::kCutDimensions, weight.cut->dimension)},
+                     {"boundaries", weight.cut->boundaries},
+                     {"whole", weight.cut->whole}};
   for (const sparsmith::TunedOperator& op : plan.weight().operators) {
     nlohmann::json& choices = json["choices"][std::string(operator_kind_name(op.spec.kind))];
     for (const TunedChoice& choice : op.choices) choices.push_back(json_of(choice));
@@ -115,6 +121,8 @@ Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted, bool
   const sparsmith::TunedProvenance& from = open->file.contents().provenance;
   open->description = nlohmann::json{{"weights", weights},
                                      {"architectures", architectures},
+                                     {"rank", open->file.contents().rank},
+                                     {"ranks", open->file.contents().ranks},
                                      {"device_name", from.device_name},
                                      {"device_class", from.device_class},
                                      {"source_file", from.source_file},

@@ -21,11 +21,11 @@ from sparsmith.semi_sparse import (
     swap_semi_sparse_linear_with_linear,
 )
 from sparsmith.trainable_linear import TrainableSparseLinear
-from sparsmith.tuned_file import Choice, Member, PrunedPlan, TunedFile, TunedWeight, load
+from sparsmith.tuned_file import Choice, Member, PrunedPlan, TunedFile, TunedSplit, TunedWeight, load
 from sparsmith.tuning import tune
 
 __all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "KernelTime", "LayerReport", "Member",
            "ModelPatcher", "ModelReport", "PatchReport", "PrunedPlan", "SemiSparseLinear", "SparseGroup",
            "SparseGroupMember", "SparseLinear", "SparseThenDense", "SparsmithError", "StepProfile", "TrainableSparseLinear",
-           "TunedFile", "TunedWeight", "__version__", "load", "optimize", "patch_model", "patterns", "prune", "report_model",
+           "TunedFile", "TunedSplit", "TunedWeight", "__version__", "load", "optimize", "patch_model", "patterns", "prune", "report_model",
            "swap_linear_with_semi_sparse_linear", "swap_semi_sparse_linear_with_linear", "training", "tune", "unpatch_model"]

@@ -32,6 +32,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from sparsmith._library import SparsmithError
 from sparsmith.layers import is_conv1d, linear_layers, replace_module, trains
 from sparsmith.linear import SparseGroupMember, SparseLinear
+from sparsmith.parallel import refuse_parts
 from sparsmith.patch import install, patch_model, resolver, unpatch_model
 from sparsmith.tuned_file import TunedWeight, load, missing_kernels
 
@@ -227,6 +228,7 @@ def save_pretrained(model: PreTrainedModel, folder: str | os.PathLike, *, dense:
     if any(trains(layer) for layer in layers.values()):
         raise SparsmithError(f"{type(model).__name__} has layers that train, whose values are not in a tuned file: call "
                              "sparsmith.optimize(model) for constant weights first, or unpatch_model(model) for dense ones")
+    refuse_parts(model, "save_pretrained")
     if options.pop("push_to_hub", False):
         raise SparsmithError("push_to_hub=True does not upload the tuned file: call model.push_to_hub(repository)")
     tuned = [layer.group.tuned if isinstance(layer, SparseGroupMember) else layer.tuned for layer in layers.values()]

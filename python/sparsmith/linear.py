@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,17 +13,25 @@ from sparsmith import ops
 from sparsmith._library import SparsmithError, check_packed
 from sparsmith.fusion import epilogue
 from sparsmith.layers import dense_of, parameter_of
+from sparsmith.parallel import Ranks, own_bias
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
 
 class _TunedModule(nn.Module):
-    """The packed bytes of a tuned weight, and its product with x."""
+    """The packed bytes of a tuned weight, and its product with x. ``bias``: of the whole layer. ``group``: the process group
+    of a weight that is cut over ranks."""
 
-    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None, group: Any = None) -> None:
         super().__init__()
         self.tuned = tuned
         self.plan = tuned.plan
+        self.ranks = None if tuned.split is None else Ranks(tuned, group)
+        bias = own_bias(tuned, bias)
         self.out_features, self.in_features = tuned.out_features, tuned.shape[1]
+        if tuned.split is not None and tuned.split.whole:
+            self.in_features = tuned.whole_shape[1]
+            if self.ranks.gathers:
+                self.out_features = tuned.split.whole_of(tuned.out_features)
         self.dtype = tuned.dtype
         self._know()
         self.register_buffer("packed", packed)
@@ -42,7 +51,20 @@ class _TunedModule(nn.Module):
     def product(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(self.dtype)
-        fused = self.bias if self.tuned.bias else None
+        if self.ranks is None:
+            return self._product(x, self.bias)
+        late = self.ranks.sums and not self.tuned.bias
+        y = self._product(self.ranks.enter(x, self.tuned.shape[1]), None if late else self.bias)
+        y = self.ranks.leave(y, self._outputs())
+        return y + self.bias if late and self.bias is not None else y
+
+    def _outputs(self) -> list[int]:
+        """The outputs of each weight of a group, of this rank."""
+        return [self.tuned.out_features] if self.tuned.gated or not self.tuned.members else \
+            [member.rows for member in self.tuned.members]
+
+    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        fused = bias if self.tuned.bias else None
         if torch.is_grad_enabled() and (x.requires_grad or (fused is not None and fused.requires_grad)):
             if self.tuned.residual:
                 raise SparsmithError(f"{self.tuned.name} was tuned with a residual for inference, and has no gradient: use "
@@ -50,15 +72,16 @@ class _TunedModule(nn.Module):
             if self.tuned.fused:
                 if not torch.compiler.is_compiling():
                     warnings.warn("sparsmith: layers with activations in their kernels compute a gradient densely, and unpack "
-                                  "their weights on the host for it: optimize(model, fuse=False) before training", stacklevel=2)
-                return epilogue(self.tuned, nn.functional.linear(x, self.to_dense(), self.bias))
+                                  "their weights on the host for it: optimize(model, fuse=False) before training", stacklevel=3)
+                return epilogue(self.tuned, nn.functional.linear(x, self.to_dense(), bias))
             y = ops.Linear.apply(x, self.packed, fused, self.plan)
         else:
             y = ops.linear(x, self.packed, fused, self.plan)
-        return y if self.bias is None or self.tuned.bias else y + self.bias
+        return y if bias is None or self.tuned.bias else y + bias
 
     def to_dense(self) -> torch.Tensor:
-        """The weight, [out_features, in_features], on the device of the layer. Takes its dense bytes of memory."""
+        """The weight, [out_features, in_features], on the device of the layer: of one that is cut over ranks, this rank's
+        part. Takes its dense bytes of memory."""
         whole = not self.tuned.fused and not self.tuned.residual
         return ops.dense_weight(self.packed, self.plan, self.tuned.bias, whole)
 
@@ -84,6 +107,7 @@ class _TunedModule(nn.Module):
     def extra_repr(self) -> str:
         tuned = self.tuned
         extra = f", fused={tuned.fused}" if tuned.fused else ""
+        extra += f", {tuned.split.dimension} of rank {tuned.split.rank} of {tuned.split.ranks}" if tuned.split else ""
         return (f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
                 f"dtype={self.dtype}, sparsity={tuned.sparsity:.3f}{extra}, bytes={tuned.packed_bytes} of "
                 f"{tuned.dense_bytes}, choices={{{tuned.choices_text()}}}")
@@ -124,14 +148,21 @@ class SparseLinear(_TunedModule):
     (a buffer: it moves, is copied and saved with the module). Make it with :meth:`from_tuned`, :meth:`from_linear` or
     :func:`sparsmith.patch_model`.
 
+    A weight with a ``tuned.split`` is a part of a layer that the ranks of a process group compute together: cut by rows, y is
+    this rank's part of the output features; cut by columns, x is this rank's part of the input features, and y is summed over
+    the ranks. If ``tuned.split.whole``, x and y are whole. The collectives may be compiled, and captured into CUDA graphs.
+
     A pickled layer, or its ``state_dict``, needs the tuned file (``tuned.file``) when it is loaded.
     """
 
     @classmethod
     def from_tuned(cls, file: TunedFile, name: str, bias: torch.Tensor | None = None,
-                   device: torch.device | str | None = None) -> SparseLinear:
-        """The layer of a weight of a tuned file. Raises KeyError for a weight that the file does not have."""
-        return cls(file[name], file.packed(name).to(device or "cpu"), bias)
+                   device: torch.device | str | None = None, group: Any = None) -> SparseLinear:
+        """The layer of a weight of a tuned file. Raises KeyError for a weight that the file does not have.
+
+        ``bias``: of the whole layer. ``group``: the process group of a weight that is cut over ranks; default: that of
+        ``torch.distributed``. Raises SparsmithError if this process has another rank than the file."""
+        return cls(file[name], file.packed(name).to(device or "cpu"), bias, group)
 
     @staticmethod
     def from_linear(linear: nn.Module, *, tokens: tuple[int, ...] = (1, 8, 32), search: bool = False,
@@ -182,9 +213,10 @@ class SparseGroup(_TunedModule):
     """Weights with one input that run as one: [rows of all members, in_features]. :class:`SparseGroupMember` are its
     layers."""
 
-    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        super().__init__(tuned, packed, bias)
-        self._rows = [member.rows for member in tuned.members]
+    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None, group: Any = None) -> None:
+        super().__init__(tuned, packed, bias, group)
+        whole = self.ranks is not None and self.ranks.gathers
+        self._rows = [tuned.split.whole_of(member.rows) if whole else member.rows for member in tuned.members]
         self._held = None  # (x, state of x, outputs, bits of the members that have taken theirs)
 
     def member_output(self, x: torch.Tensor, index: int) -> torch.Tensor:
@@ -219,12 +251,12 @@ class SparseGroupMember(nn.Module):
             object.__setattr__(self, "group", group)
         self.index = index
         self.in_features = group.in_features
-        self.out_features = group.tuned.members[index].rows
+        self.out_features = group._rows[index]
 
     @property
     def weight(self) -> torch.Tensor:
         """As of :class:`SparseLinear`."""
-        return _like_weight(self.group._like, (self.out_features, self.in_features))
+        return _like_weight(self.group._like, (self.group.tuned.members[self.index].rows, self.in_features))
 
     @property
     def dtype(self) -> torch.dtype:

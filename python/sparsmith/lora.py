@@ -36,6 +36,8 @@ class SparseLora(Linear):
             raise SparsmithError("use_dora=True needs a dense weight; sparse layers have none")
         base = self.get_base_layer()
         tuned = getattr(base, "tuned", None) or getattr(getattr(base, "group", None), "tuned", None)
+        if tuned is not None and tuned.split:
+            raise SparsmithError(f"{tuned.name} is rank {tuned.split.rank}'s part of a weight, which takes no adapter")
         if tuned is not None and tuned.fused:
             raise SparsmithError(f"{tuned.name} computes {tuned.fused} in its kernels, and an adapter comes before: use "
                                  "optimize(model, fuse=False)")

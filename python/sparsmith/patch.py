@@ -8,11 +8,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
 
-from sparsmith import fusion, tuning
+from sparsmith import fusion, parallel, tuning
 from sparsmith._library import SparsmithError
 from sparsmith.layers import (
     dense_of,
@@ -38,7 +39,7 @@ class LayerReport:
     """What happened to a layer, or to a group of layers that run as one."""
 
     name: str
-    shape: tuple[int, int]  # [out_features, in_features]
+    shape: tuple[int, int]  # [out_features, in_features]; of a layer that is cut over ranks, this rank's part
     sparsity: float | None  # share of zeros; None where it was not looked at
     dense_bytes: int
     bytes: int  # of the weight after patching; both in training with Adam if the model is to train
@@ -144,6 +145,8 @@ def _selected(name: str, module: nn.Module, include: str | Iterable[str] | None,
 def _report(name: str, modules: list[nn.Module], tuned: TunedWeight | None, reason: str, training: bool) -> LayerReport:
     rows, cols = sum(shape_of(module)[0] for module in modules), shape_of(modules[0])[1]
     dtype = parameter_of(modules[0]).dtype
+    if tuned and tuned.split:
+        rows, cols = tuned.shape
     size = rows * cols * dtype.itemsize
     own, dense = training_bytes(tuned, dtype) if training and tuned else (tuned.packed_bytes if tuned else size, size)
     return LayerReport(name, (rows, cols), tuned.sparsity if tuned else None, dense, dense if reason else own, reason, tuned)
@@ -151,18 +154,18 @@ def _report(name: str, modules: list[nn.Module], tuned: TunedWeight | None, reas
 
 def _misfit(tuned: TunedWeight, modules: list[nn.Module], activation: str, training: bool) -> str:
     """Why a tuned weight cannot take the place of the modules; empty if it can. ``activation``: that may be in kernels."""
-    rows = 0
+    rows, shape = 0, tuned.whole_shape
     for module in modules:
         dtype, (out_features, in_features) = parameter_of(module).dtype, shape_of(module)
         rows += out_features
-        if in_features != tuned.shape[1]:
-            return f"the tuned weight has {tuned.shape[1]} input features, the layer {in_features}"
+        if in_features != shape[1]:
+            return f"the tuned weight has {shape[1]} input features, the layer {in_features}"
         if dtype != tuned.dtype and not (training and dtype == torch.float32):
             return f"the tuned weight is {tuned.dtype}, the layer {dtype}"
         if tuned.bias and module.bias is None:
             return "it was tuned with a bias, and the layer has none"
-    if rows != tuned.shape[0]:
-        return f"the tuned weight has {tuned.shape[0]} output features, the layer {rows}"
+    if rows != shape[0]:
+        return f"the tuned weight has {shape[0]} output features, the layer {rows}"
     if tuned.residual:
         return "it was tuned with a residual"
     if tuned.fused and tuned.fused != activation:
@@ -191,15 +194,16 @@ def resolver(model: nn.Module, layers: Container[str]) -> Callable[[str], str]:
     return resolve
 
 
-def install(model: nn.Module, names: list[str], tuned: TunedWeight, packed: torch.Tensor) -> None:
-    """Puts a tuned weight in the place of the layers ``names``, with their biases, wherever the model has them."""
+def install(model: nn.Module, names: list[str], tuned: TunedWeight, packed: torch.Tensor, group: Any = None) -> None:
+    """Puts a tuned weight in the place of the layers ``names``, with their biases, wherever the model has them.
+    ``group``: the process group."""
     modules = [model.get_submodule(name) for name in names]
     if tuned.members:
-        group = SparseGroup(tuned, packed, _group_bias(modules))
-        group.train(modules[0].training)
-        made = [SparseGroupMember(group, index) for index in range(len(names))]
+        together = SparseGroup(tuned, packed, _group_bias(modules), group)
+        together.train(modules[0].training)
+        made = [SparseGroupMember(together, index) for index in range(len(names))]
     else:
-        made = [SparseLinear(tuned, packed, modules[0].bias)]
+        made = [SparseLinear(tuned, packed, modules[0].bias, group)]
     _put(model, modules, made)
     if tuned.fused:
         fusion.fuse(model, names[0], tuned)
@@ -256,7 +260,7 @@ def _follow_saves(model: nn.Module) -> None:
 def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
                 include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
                 filter_fn: FilterFn | None = None, dry_run: bool = False, trusted: bool = False,
-                training: bool = False) -> PatchReport:
+                training: bool = False, group: Any = None) -> PatchReport:
     """Replaces the linear layers of ``model`` that have a faster weight in the tuned file, in place.
 
     ``include``, ``exclude``: regular expressions, searched for in the layers' names. ``filter_fn(module, name)``: False
@@ -276,17 +280,28 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
 
     If the file has no kernels for the GPU of a layer, the layer stays dense, with one warning.
 
-    Raises SparsmithError if the file has no weight of the model; re.error for a bad regular expression.
+    Of a rank's file of tensor parallelism, ``model`` is the whole dense model, also on the meta device, and ``group`` the
+    process group; default: that of ``torch.distributed``. All layers that are cut over the ranks become sparse, also where
+    their kernels are dense, and biases are cut with them. If one cannot, that is an error, and the model stays as it is.
+
+    Raises SparsmithError if the file has no weight of the model, or is for another rank; re.error for a bad regular expression.
     """
     file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted, training=training)
     if training and not file.training:
         raise SparsmithError(f"{file.path} was loaded for constant weights: load it with training=True")
-    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), dry_run, {},
-                  training)
+    if file.ranks > 1:
+        parallel.check_group(file.path, file.rank, file.ranks, group)
+
+    def chosen(name: str, module: nn.Module) -> bool:
+        return _selected(name, module, include, exclude, filter_fn)
+
+    if file.ranks > 1 and not dry_run:
+        _patch(model, file, chosen, True, {}, training)  # an error comes before a change
+    return _patch(model, file, chosen, dry_run, {}, training, group)
 
 
 def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn.Module], bool], dry_run: bool,
-           skipped: Mapping[str, str], training: bool) -> PatchReport:
+           skipped: Mapping[str, str], training: bool, group: Any = None) -> PatchReport:
     """``file``: None if none was made. ``skipped``: why layers are not in the file."""
     layers = linear_layers(model)
     if "" in layers:
@@ -310,14 +325,19 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
         shared = [owners[id(parameter_of(layers[name]))] for name in names if id(parameter_of(layers[name])) in owners]
         return f"its weight is {shared[0]}, too" if shared else ""
 
+    def refuse_whole(label: str, weight: TunedWeight, reason: str) -> None:
+        if weight.split and reason:
+            raise SparsmithError(f"{file.path}: {label} is cut over {file.ranks} ranks and cannot stay dense: {reason}")
+
     def take(label: str, weight: TunedWeight, names: list[str]) -> None:
         modules = [layers[name] for name in names]
         taken.update(names)
         reason = reason_to_keep(names) or _misfit(weight, modules, activations.get(label, ""), training)
-        if not reason and weight.dense and not training:  # in training the pattern stays, whatever the kernels
+        if not reason and weight.dense and not training and not weight.split:  # in training the pattern stays, whatever the kernels
             reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
         device = parameter_of(modules[0]).device
         reason = reason or missing_kernels(file, device)
+        refuse_whole(label, weight, reason)
         reports.append(_report(label, modules, weight, reason, training))
         if reason or dry_run:
             return
@@ -327,12 +347,14 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
             except SparsmithError as error:
                 raise SparsmithError(f"{label}: {error}") from None
             return
-        install(model, names, weight, file.packed(weight.name).to("cpu" if device.type == "meta" else device))
+        install(model, names, weight, file.packed(weight.name).to("cpu" if device.type == "meta" else device),
+                group)
 
     for weight in file.weights.values() if file else ():
         members = [member.name for member in weight.members] or [weight.name]
         names = [first_names.get(resolve(member), "") for member in members]
         if not all(name in layers and name not in taken for name in names):
+            refuse_whole(weight.name, weight, f"{type(model).__name__} has no dense layer of that name")
             continue
         if not weight.members:
             take(names[0], weight, names)
@@ -340,8 +362,9 @@ def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn
             take(groups[tuple(names)], weight, names)
         else:
             taken.update(names)
-            reports += [_report(name, [layers[name]], None, f"in the group {weight.name}, and {type(model).__name__} is not "
-                                "known to call its layers with one input", training) for name in names]
+            reason = f"in the group {weight.name}, and {type(model).__name__} is not known to call its layers with one input"
+            refuse_whole(weight.name, weight, reason)
+            reports += [_report(name, [layers[name]], None, reason, training) for name in names]
     for name, module in layers.items():
         if name not in taken:
             reason = reason_to_keep([name]) or skipped.get(name) or "not in the tuned file"
@@ -367,6 +390,7 @@ def _some(names: Collection[str]) -> str:
 def unpatch_model(model: nn.Module) -> int:
     """Makes the sparse layers of a model dense again, in place: ``nn.Linear`` or ``Conv1D`` as before, with the same
     weights (zeros included). Returns the number of layers."""
+    parallel.refuse_parts(model, "unpatch_model")
     found = {module: names for module, names in names_of(model).items()
              if isinstance(module, (SparseLinear, SparseGroupMember))}
     for module, names in found.items():

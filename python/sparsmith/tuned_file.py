@@ -53,6 +53,33 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True)
+class TunedSplit:
+    """How a weight is cut over ranks: this one has the units ``boundaries[rank]`` to ``boundaries[rank + 1]`` of each
+    dimension that is cut. All layers of a split have the same units."""
+
+    dimension: str  # "rows": output features; "columns": input features
+    boundaries: tuple[int, ...]  # of all ranks, from 0 to the number of units
+    whole: bool  # rows: all ranks' outputs are gathered; columns: x is whole, and each rank takes its part
+    rank: int
+
+    @property
+    def ranks(self) -> int:
+        return len(self.boundaries) - 1
+
+    def units_of(self, rank: int) -> int:
+        return self.boundaries[rank + 1] - self.boundaries[rank]
+
+    def whole_of(self, part: int) -> int:
+        """The whole dimension, of which this rank has ``part`` features."""
+        return part // self.units_of(self.rank) * self.boundaries[-1]
+
+    def part_of(self, whole: int) -> slice:
+        """This rank's features of a whole dimension."""
+        unit = whole // self.boundaries[-1]
+        return slice(self.boundaries[self.rank] * unit, self.boundaries[self.rank + 1] * unit)
+
+
+@dataclasses.dataclass(frozen=True)
 class PrunedPlan:
     """Kernels that prune any dense weight of a shape 2:4 along rows and columns, and multiply by it and by its transpose."""
 
@@ -81,6 +108,15 @@ class TunedWeight:
     pruned: PrunedPlan | None = None  # None unless all products are fastest 2:4
     packings: list[dict] | None = None  # of a file loaded for training: where the arrays of each packing lie
     moving_block: int = 0  # as the file was loaded
+    split: TunedSplit | None = None  # of a part of a weight, for a rank of tensor parallelism
+
+    @property
+    def whole_shape(self) -> tuple[int, int]:
+        """The shape of the weight of all ranks together."""
+        rows, cols = self.shape
+        if self.split is None:
+            return rows, cols
+        return (self.split.whole_of(rows), cols) if self.split.dimension == "rows" else (rows, self.split.whole_of(cols))
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -140,7 +176,8 @@ class TunedFile:
 
     ``weights``: the weights by name, in the order of the file. ``device_name``: the GPU that it is tuned for; empty for
     predictions. ``architectures``: those that it has kernels for, such as "sm_90"; none if it was tuned without NVRTC.
-    ``path``: absolute. ``training``, ``moving_block``: as it was loaded. Raises KeyError for a weight that the file does not have.
+    ``path``: absolute. ``training``, ``moving_block``: as it was loaded. ``rank``, ``ranks``: whose part of the model it is
+    (0 and 1 without tensor parallelism). Raises KeyError for a weight that the file does not have.
     """
 
     def __init__(self, path: str | os.PathLike, trusted: bool = False, training: bool = False, moving_block: int = 0) -> None:
@@ -150,6 +187,11 @@ class TunedFile:
         described = self._file.description
         self.device_name: str = described["device_name"]
         self.architectures = tuple(described["architectures"])
+        self.rank: int = described["rank"]
+        self.ranks: int = described["ranks"]
+        if training and self.ranks > 1:
+            raise SparsmithError(f"{self.path} is for rank {self.rank} of {self.ranks}: parts of weights are constant, and do "
+                                 "not train")
         self.weights: dict[str, TunedWeight] = {}
         self._index: dict[str, int] = {}
         for index, weight in enumerate(described["weights"]):
@@ -166,6 +208,8 @@ class TunedFile:
                 pruned=weight["pruned"] and PrunedPlan(**weight["pruned"]),
                 file=self.path,
                 moving_block=moving_block,
+                split=weight["split"] and TunedSplit(weight["split"]["dimension"], tuple(weight["split"]["boundaries"]),
+                                                     weight["split"]["whole"], self.rank),
             )
 
     def __getitem__(self, name: str) -> TunedWeight:
@@ -249,4 +293,4 @@ def load(path: str | os.PathLike, *, trusted: bool = False, training: bool = Fal
         return TunedFile(path, trusted, training, moving_block)
 
 
-__all__ = ["Choice", "Member", "PrunedPlan", "SparsmithError", "TunedFile", "TunedWeight", "load"]
+__all__ = ["Choice", "Member", "PrunedPlan", "SparsmithError", "TunedFile", "TunedSplit", "TunedWeight", "load"]

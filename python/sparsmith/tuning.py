@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from sparsmith import _library, patterns
+from sparsmith import _library, parallel, patterns
 from sparsmith._library import SparsmithError
 from sparsmith.layers import dense_of, linear_layers, parameter_of, trains
 from sparsmith.tuned_file import TunedFile, load, missing_kernels, warn_dense
@@ -116,6 +116,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
          memory: str | None = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
          groups: Iterable[str] = (), device: str | None = None, budget: str | None = None,
          min_sparsity: float | None = None, training: bool = False, moving_block: int = 0, dtype: torch.dtype | None = None,
+         tensor_parallel: int | None = None, splits: Iterable[str] | None = None,
          layers: Mapping[str, nn.Module] | None = None, arguments: Iterable[str] = (), progress: bool = True,
          cluster: str | Mapping | None = None) -> dict:
     """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
@@ -133,6 +134,10 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     ``dtype``: of the kernels; default: that of each weight. ``layers``: the layers of the module to tune, by name;
     default: all linear ones. ``arguments``: further arguments of the command. ``cluster``: on the GPUs of a Ray cluster,
     "auto" or its address, or the options of :func:`sparsmith.cluster.tune` by name.
+
+    ``tensor_parallel``: cuts weights for so many GPUs that run the model together, and writes a file for each: of the output
+    ``model.tuned.safetensors``, ``model.rank0.tuned.safetensors`` and so on (:func:`patch_model`). ``splits``: the weights, as
+    the option ``--split``; default: those that the configuration of a transformers model names (``base_model_tp_plan``).
 
     Returns what the command reports (``docs/reference/json.md``). Choices come from the cache where it has them.
     Raises SparsmithError if the command fails, with its reason.
@@ -153,15 +158,21 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
         for value in values:
             command += [option, value]
     command += arguments
+    if splits is not None and tensor_parallel is None:
+        raise SparsmithError("splits are for tensor_parallel=..., the number of ranks")
 
-    def run(path: str) -> dict:
+    def run(path: str, names: Iterable[str] = ()) -> dict:
+        ranks = []
+        if tensor_parallel is not None:
+            found = splits if splits is not None else parallel.splits_of(model, list(names))
+            ranks = ["--tensor-parallel", str(tensor_parallel), *(word for split in found for word in ("--split", split))]
         if cluster is not None:
             from sparsmith.cluster import tune as tune_on_cluster
 
             options = {"address": cluster} if isinstance(cluster, str) else cluster
-            return tune_on_cluster(path, output, command, device=device, budget=budget, progress=progress, **options)
+            return tune_on_cluster(path, output, [*command, *ranks], device=device, budget=budget, progress=progress, **options)
         limits = [word for option, value in [("--device", device), ("--budget", budget)] if value for word in (option, value)]
-        return run_command(["tune", path, "--output", os.fspath(output), *command, *limits], progress)
+        return run_command(["tune", path, "--output", os.fspath(output), *command, *ranks, *limits], progress)
 
     if not isinstance(model, nn.Module):
         return run(os.fspath(model))
@@ -174,7 +185,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen, moving_block))
-        return run(str(path))
+        return run(str(path), chosen)
 
 
 def _with_pattern(layer: nn.Module, block: int) -> torch.Tensor:

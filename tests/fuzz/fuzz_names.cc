@@ -1,5 +1,5 @@
-// What users and files name things by: configs, operators, epilogues, groups of weights, drawn patterns and shapes. A
-// name that is understood is understood again as it is printed.
+// What users and files name things by: configs, operators, epilogues, groups and splits of weights, drawn patterns and
+// shapes. A name that is understood is understood again as it is printed.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -7,6 +7,7 @@
 #include "generator/config.h"
 #include "matrix/synthesis.h"
 #include "matrix/weight_groups.h"
+#include "matrix/weight_splits.h"
 #include "runtime/operator_spec.h"
 
 namespace sparsmith {
@@ -29,6 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto group = parse_group_pattern(text); group.ok()) {
     const auto again = parse_group_pattern(group->text());
     if (group->members.size() < 2 || !again.ok() || again->members != group->members) std::abort();
+  }
+  if (const auto given = parse_split_pattern(text); given.ok()) {
+    const auto again = parse_split_pattern(given->text());
+    if (!again.ok() || again->text() != given->text() || again->units != given->units ||
+        given->dimensions.size() != given->weights.members.size())
+      std::abort();
   }
   if (const auto pattern = parse_synthesis_pattern(text); pattern.ok()) {
     // Also not NaN.

@@ -292,4 +292,24 @@ expect 2 "takes 256 features and layers.0.output.weight takes 64" "${tune[@]}" \
   --group 'all:layers.0.attention.q.weight,layers.0.output.weight'
 expect 2 "is in group layers.0.attention.qkv already" "${tune[@]}" --group "$qkv" --group 'qk:*.q.weight,*.k.weight'
 expect 2 "a tensor of the file has that name" "${tune[@]}" --group 'k.weight:*.q.weight,*.v.weight'
+
+# Tensor parallelism: a file for each rank.
+ranks=("$sparsmith" tune layers.safetensors -o parts.tuned.safetensors --tokens 1 --device emulator --cache tune.db
+  --tensor-parallel 2)
+split='a/4:rows=layers.*.attention.q.weight,columns=layers.*.output.weight'
+expect 0 " 1 .*parts.rank1.tuned.safetensors" "${ranks[@]}" --split "$split"
+expect 0 "rank 1 of 2" "$sparsmith" show parts.rank1.tuned.safetensors
+expect 0 "rank 0 of 2: columns, units 0 to 1 of 4" \
+  "$sparsmith" show parts.rank0.tuned.safetensors --tensor layers.0.output.weight
+expect 0 'correct\|nothing to check' "$sparsmith" run parts.rank1.tuned.safetensors --tensor layers.1.output.weight \
+  --device emulator --check
+expect 2 "split" "${ranks[@]}"
+expect 2 "tensor-parallel" "${tune[@]}" --split "$split"
+expect 2 "transpose" "${ranks[@]}" --split "$split" --transpose
+expect 2 "ranks do not share their memory" "${ranks[@]}" --split "$split" --memory 3GB
+expect 2 "epilogue relu: split layers.0.a cuts layers.0.output.weight by columns" \
+  "${ranks[@]}" --split "$split" --epilogue relu
+rm parts.rank0.tuned.safetensors
+echo "not a tuned file" >parts.rank1.tuned.safetensors
+expect 2 "parts.rank1.tuned.safetensors" "${ranks[@]}" --split "$split"
 echo "all commands behave"

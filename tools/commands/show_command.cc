@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/file.h"
 #include "search/record/tuned_output.h"
 #include "tools/command.h"
@@ -69,6 +70,7 @@ void print_overview(const TunedContents& contents) {
       print("{}", fmt::format("group {}: {}\n", weight.name,
                               fmt::join(weight.members | std::views::transform(&GroupMember::name), ", ")));
   }
+  if (contents.ranks > 1) print("rank {} of {}\n", contents.rank, contents.ranks);
   const TunedProvenance& from = contents.provenance;
   print("tuned for {} ({}), by sparsmith {}, NVRTC {}, from {}\n", from.device_class, from.device_name,
         from.sparsmith_version, from.compiler_version.empty() ? "none" : from.compiler_version, from.source_file);
@@ -89,6 +91,15 @@ void print_choice(const TunedContents& contents, const TunedWeight& weight, cons
   }
 }
 
+// "rows, units 3 to 5 of 8".
+std::string cut_text(const WeightCut& cut, int rank) {
+  std::string text = fmt::format("{}, units {} to {} of {}", name_in(kCutDimensions, cut.dimension),
+                                 cut.boundaries[rank], cut.boundaries[rank + 1] - 1, cut.units());
+  if (!cut.whole) return text;
+  const bool rows = cut.dimension == WeightCut::Dimension::kRows;
+  return text + (rows ? "; outputs of all ranks are gathered" : "; inputs are whole, and each rank takes its part");
+}
+
 // tokens 0: for every N.
 void print_weight(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens) {
   print("{} {}x{}, {}, {} nonzeros: {} on the GPU, {} dense\n", weight.name, weight.rows, weight.cols,
@@ -96,6 +107,7 @@ void print_weight(const TunedContents& contents, const TunedWeight& weight, std:
   for (const GroupMember& member : weight.members) {
     print("  rows {} to {}  {}\n", member.first_row, member.first_row + member.rows - 1, member.name);
   }
+  if (weight.cut) print("  rank {} of {}: {}\n", contents.rank, contents.ranks, cut_text(*weight.cut, contents.rank));
   for (const TunedOperator& op : weight.operators) {
     print("{}\n", op.spec.name());
     for (const TunedChoice& choice : op.choices) {
@@ -136,6 +148,10 @@ nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight,
   for (const GroupMember& member : weight.members) {
     object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
   }
+  if (weight.cut)
+    object["split"] = {{"dimension", name_in(kCutDimensions, weight.cut->dimension)},
+                       {"boundaries", weight.cut->boundaries},
+                       {"whole", weight.cut->whole}};
   for (const TunedOperator& op : weight.operators)
     object["operators"][operator_kind_name(op.spec.kind)] = json_of(contents, op, source);
   return object;
@@ -184,6 +200,7 @@ Result<ExitCode> run(const Options& options) {
       return invalid_argument("--source, --source-folder and --why need --tensor");
     if (options.json) {
       nlohmann::json object = {{"device_class", contents.provenance.device_class}};
+      if (contents.ranks > 1) object.update({{"rank", contents.rank}, {"ranks", contents.ranks}});
       object["weights"] = nlohmann::json::array();
       for (const TunedWeight& weight : contents.weights) object["weights"].push_back(json_of(contents, weight, false));
       print_json(object);

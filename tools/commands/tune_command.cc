@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "search/record/tuned_output.h"
 #include "tools/command.h"
 #include "tools/commands/tune_inputs.h"
@@ -30,9 +32,16 @@ struct Options {
   bool force = false;
 };
 
-Status write_output(const Options& options, const TuneOutcome& outcome) {
+// A file that a run writes: one, or one for each rank.
+struct WrittenFile {
+  std::string path;
+  TunedContents contents;
+};
+
+// Views of `outcome`.
+std::vector<WrittenFile> files_of(const Options& options, const TuneOutcome& outcome) {
   const TuneReport& report = outcome.report;
-  if (report.weights.empty()) return {};
+  if (report.weights.empty() || !report.memory.unmet.empty()) return {};
   const TunedProvenance provenance{.sparsmith_version = SPARSMITH_VERSION,
                                    .device_class = report.device.device_class(),
                                    .device_name = report.device.name,
@@ -40,7 +49,44 @@ Status write_output(const Options& options, const TuneOutcome& outcome) {
                                    .compiler_version = outcome.compiler_version,
                                    .timing_policy = options.settings.tuning.timing.name(),
                                    .source_file = options.settings.file};
-  return write_tuned_file(options.output, tuned_contents(report, provenance));
+  TunedContents contents = tuned_contents(report, provenance);
+  const RankParts& parts = outcome.rank_parts;
+  if (parts.ranks == 1) return {{options.output, std::move(contents)}};
+  if (const auto incomplete = incomplete_splits(contents, parts); !incomplete.empty())
+    log_warning("{} of {} splits have parts that were not tuned, and are in no file: {}{}", incomplete.size(),
+                parts.sets.size(), incomplete.front(), incomplete.size() > 1 ? ", ..." : "");
+  std::vector<WrittenFile> files;
+  for (int rank = 0; rank < parts.ranks; ++rank)
+    files.push_back({path_of_rank(options.output, rank), contents_of_rank(contents, parts, rank)});
+  return files;
+}
+
+std::int64_t sum_of(const WrittenFile& file, const auto& figure) {
+  std::int64_t sum = 0;
+  for (const TunedWeight& weight : file.contents.weights) sum += std::invoke(figure, weight);
+  return sum;
+}
+
+nlohmann::json ranks_json(const std::vector<WrittenFile>& files) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const WrittenFile& file : files)
+    list.push_back({{"rank", file.contents.rank},
+                    {"file", file.path},
+                    {"weights", file.contents.weights.size()},
+                    {"gpu_bytes", sum_of(file, &TunedWeight::packed_bytes)},
+                    {"dense_bytes", sum_of(file, &TunedWeight::dense_bytes)},
+                    {"nonzeros", sum_of(file, &TunedWeight::nnz)}});
+  return list;
+}
+
+std::string files_text(const std::vector<WrittenFile>& files) {
+  if (files.size() == 1) return fmt::format("tuned file {}\n", files.front().path);
+  Table table{.columns = {">rank", ">nonzeros", ">GPU bytes", ">dense", "tuned file"}};
+  for (const WrittenFile& file : files)
+    table.add(file.contents.rank, sum_of(file, &TunedWeight::nnz),
+              human_bytes(sum_of(file, &TunedWeight::packed_bytes)),
+              human_bytes(sum_of(file, &TunedWeight::dense_bytes)), file.path);
+  return files.empty() ? "" : table.plain();
 }
 
 constexpr const char* kNothingTuned =
@@ -89,13 +135,18 @@ Result<ExitCode> run(const Options& options) {
   TuneSettings settings = options.settings;
   settings.tuning.use_choices = !options.again;
   std::vector<OutputFile> outputs = outputs_of(options.settings);
-  outputs.push_back({"--output", options.output, OutputKind::kTunedFile});
+  const int ranks = settings.selection.ranks;
+  for (int rank = 0; rank < ranks; ++rank)
+    outputs.push_back(
+        {"--output", ranks == 1 ? options.output : path_of_rank(options.output, rank), OutputKind::kTunedFile});
   outputs.push_back({"--html", options.html, OutputKind::kPage});
   SPARSMITH_RETURN_IF_ERROR(check_outputs({options.settings.file}, outputs, options.force));
   SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, run_tuning(settings, options.json));
   const std::string& unmet = outcome.report.memory.unmet;
-  if (unmet.empty()) SPARSMITH_RETURN_IF_ERROR(write_output(options, outcome));
-  const nlohmann::json json = tuning_json(outcome);
+  const std::vector<WrittenFile> files = files_of(options, outcome);
+  for (const WrittenFile& file : files) SPARSMITH_RETURN_IF_ERROR(write_tuned_file(file.path, file.contents));
+  nlohmann::json json = tuning_json(outcome);
+  if (ranks > 1) json["ranks"] = ranks_json(files);
   SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Tuning", json_line(json), settings.file));
   if (options.json) {
     print_json(json);
@@ -105,7 +156,7 @@ Result<ExitCode> run(const Options& options) {
     print("{}{}{}{}{}", model_summary(tuned), table.empty() ? "" : "\n", table, table.empty() ? "" : "\n",
           run_summary(tuned, options.full));
     if (tuned.training && !tuned.weights.empty()) print("{}", training_text(*tuned.training));
-    if (!tuned.weights.empty() && unmet.empty()) print("tuned file {}\n", options.output);
+    print("{}", files_text(files));
     if (!outcome.cache_path.empty()) print("cache {}\n", outcome.cache_path);
     print("{}\n", tuned.weights.empty() ? kNothingTuned : last_line(outcome));
   }
@@ -120,6 +171,7 @@ void add_tune_command(CLI::App& app, Action& action) {
   options->settings.tuning.tokens = {1, 8, 32};
   CLI::App* const command = app.add_subcommand("tune", "Find the best kernel for each weight and write a tuned file");
   add_tune_options(*command, options->settings);
+  add_rank_options(*command, options->settings);
   command->add_option("-o,--output", options->output, "Tuned file to write")->required();
   command->add_option("--vs", options->settings.tuning.vendors, "Libraries to time beside dense (cublas)")
       ->delimiter(',')

@@ -20,6 +20,10 @@ Result<SelectionOptions> selection_of(const TuneSettings& settings, const TuneOp
     SPARSMITH_ASSIGN_OR_RETURN(GroupPattern pattern, parse_group_pattern(text));
     selection.groups.push_back(std::move(pattern));
   }
+  for (const std::string& text : settings.splits) {
+    SPARSMITH_ASSIGN_OR_RETURN(SplitPattern pattern, parse_split_pattern(text));
+    selection.splits.push_back(std::move(pattern));
+  }
   selection.transposed = tuning.transpose;
   selection.converted = tuning.type.has_value();
   return selection;
@@ -131,6 +135,11 @@ Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, co
   inputs->weights = inputs_of(inputs->model, inputs->analysis, tuning.transpose);
   SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings, inputs->analysis.skipped, inputs->weights));
   SPARSMITH_RETURN_IF_ERROR(take_shard(settings.shard, tuning, *inputs));
+  if (settings.splits.empty()) return inputs;
+  if (tuning.model_bytes > 0)
+    return invalid_argument("--tensor-parallel: ranks do not share their memory: give --memory for each weight, as 1x");
+  SPARSMITH_ASSIGN_OR_RETURN(inputs->rank_parts, cut_for_ranks(inputs->model, inputs->analysis, selection.ranks,
+                                                               tuning.epilogue, inputs->weights));
   return inputs;
 }
 

@@ -1,4 +1,5 @@
-// The weights of a tuning run, from a model file: the selected ones, grouped, with their epilogues, or a shard of them.
+// The weights of a tuning run, from a model file: the selected ones, grouped, with their epilogues, or a shard of them;
+// or their parts for ranks.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 
 #include "matrix/model_analysis.h"
 #include "matrix/model_file.h"
+#include "search/rank_parts.h"
 #include "search/weight_input.h"
 #include "tools/commands/tune_settings.h"
 
@@ -18,10 +20,11 @@ struct TuneInputs {
   ModelFile model;
   ModelAnalysis analysis;
   std::vector<WeightInput> weights{};  // read from `model`
+  RankParts rank_parts{};              // of them
 };
 
 // `tuning`: the settings' options, completed. Errors: what ModelFile and analyze_model() say; kInvalidArgument for
-// groups, epilogues and shards that the model does not fit.
+// groups, epilogues, shards and splits that the model does not fit.
 Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, const TuneOptions& tuning);
 
 // Weights of a run by name (search/shard.h).

@@ -98,7 +98,8 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
   // What a library runs in the plan is not known.
   if (!bucket.candidate.plan.has_matmul()) object["plan_hash"] = hash_text(to_json(bucket.candidate.plan));
   object["binaries"] = binaries_of(outcome.report, bucket);
-  object["command"] = command_for(outcome, weight, bucket);
+  const bool is_part = outcome.rank_parts.parts.contains(weight.name);  // which no command times again
+  object["command"] = is_part ? "" : command_for(outcome, weight, bucket);
   for (const TrialSummary& trial : bucket.trials) {
     object["trials"].push_back({{"config", trial.config},
                                 {"predicted_us", trial.predicted_us},

@@ -274,6 +274,27 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->check(CLI::Range(1, 8));
 }
 
+void add_rank_options(CLI::App& command, TuneSettings& settings) {
+  CLI::Option* const ranks =
+      command
+          .add_option("--tensor-parallel", settings.selection.ranks,
+                      "Cut the weights of --split for so many GPUs that run the model together, and write a tuned file "
+                      "for each: model.rank0.tuned.safetensors, ...")
+          ->check(CLI::Range(2, 1024));
+  CLI::Option* const splits =
+      command
+          .add_option("--split", settings.splits,
+                      "Weights that are cut at common boundaries: NAME:rows=MEMBER,columns=MEMBER,... rows: output "
+                      "features; columns: input features. A * is as in --group. NAME/8: between eighths of each "
+                      "dimension, for 8 key and value heads: attention/8:rows=*.q_proj.weight,rows=*.k_proj.weight,"
+                      "rows=*.v_proj.weight,columns=*.o_proj.weight (repeatable)")
+          ->allow_extra_args(false)
+          ->needs(ranks)
+          ->excludes("--transpose")
+          ->excludes("--train");
+  ranks->needs(splits);
+}
+
 std::vector<OutputFile> outputs_of(const TuneSettings& settings) {
   std::string cache = settings.cache;
   if (cache.empty() && !settings.no_cache) {
@@ -381,6 +402,7 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
         if (!ablated.ok()) log_warning("kernels were not timed without their parts: {}", ablated.message());
         return report;
       }));
+  outcome.rank_parts = inputs->rank_parts;
   for (const SkippedTensor& tensor : inputs->analysis.skipped)
     outcome.report.skipped.push_back({tensor.name, tensor.reason});
   return outcome;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "matrix/model_analysis.h"
+#include "search/rank_parts.h"
 #include "search/tune.h"
 #include "tools/output_files.h"
 
@@ -31,13 +32,16 @@ struct TuneSettings {
   bool no_cache = false;
   std::uint64_t value_seed = 0;
   std::int64_t max_memory = 0;      // as in ModelFileOptions
-  SelectionOptions selection;       // except its groups:
+  SelectionOptions selection;       // except its groups and splits:
   std::vector<std::string> groups;  // texts for parse_group_pattern()
+  std::vector<std::string> splits;  // texts for parse_split_pattern(), for selection.ranks
   TuneOptions tuning;
   bool ablation = false;  // run_tuning() also times chosen kernels without their parts
 };
 
 void add_tune_options(CLI::App& command, TuneSettings& settings);
+// Adds `--tensor-parallel` and `--split`. REQUIRES: `command` has the options above.
+void add_rank_options(CLI::App& command, TuneSettings& settings);
 
 // The libraries for --vs. The first is the dense library, which is always measured.
 inline constexpr const char* kDenseLibrary = "cublas";
@@ -63,6 +67,7 @@ Status take_memory(const std::string& text, TuneOptions& tuning);
 
 struct TuneOutcome {
   TuneReport report;
+  RankParts rank_parts;    // of the report's weights, with --tensor-parallel
   std::string cache_path;  // empty: no cache
   std::string compiler_version;
   std::string timing_policy;
