@@ -53,6 +53,7 @@ def outputs(program, folder):
     split = ["--tensor-parallel", "2", "--split", "s/4:rows=l.0.q,rows=l.0.k"]
     yield spoken("tune", *tune, "-o", "p.tuned.safetensors", *split)
     yield spoken("tune", *tune, "-o", "train.safetensors", "--min-sparsity", "0.85", "--train")
+    yield spoken("tune --units", "3", "m.safetensors", "-o", "none")
     yield spoken("bench", "m.safetensors", "--device", "emulator", "--cache", "c.db", "--ablation")
     yield spoken("bench", "t.safetensors", "--device", "emulator")
     yield spoken("bench --break-even", "96x128", "--points", "2", "--device", "emulator", "--no-cache")
