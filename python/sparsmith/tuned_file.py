@@ -64,9 +64,11 @@ class TunedSplit:
 
     @property
     def ranks(self) -> int:
+        """The number of ranks."""
         return len(self.boundaries) - 1
 
     def units_of(self, rank: int) -> int:
+        """The number of units that a rank has."""
         return self.boundaries[rank + 1] - self.boundaries[rank]
 
     def whole_of(self, part: int) -> int:
