@@ -91,17 +91,22 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
   };
   for (const WeightGroup& group : groups) share("group " + group.name, group.members);
   for (const SplitSet& split : splits) share("split " + split.name, split.members);  // with the groups in it
+  std::vector<bool> counted = asked;  // with those that are selected together with a tensor that is asked for
+  for (const SplitSet& split : splits) {
+    if (std::ranges::none_of(split.members, [&](std::size_t index) { return asked[index]; })) continue;
+    for (const std::size_t index : split.members) counted[index] = true;
+  }
   std::vector<AnalyzedWeight> candidates;
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     if (progress) progress(index, tensors.size());
     if (std::string reason = asked[index] ? left_out(tensors[index].name) : "--only leaves it out"; !reason.empty()) {
       analysis.skipped.push_back(skipped(tensors[index], std::move(reason)));
-      continue;
+      if (asked[index] || !counted[index]) continue;
     }
     SPARSMITH_ASSIGN_OR_RETURN(SparsityStatistics statistics, file.statistics(index, threads));
     if (weights[index] == nullptr) weights[index] = std::make_shared<Weight>();
     weights[index]->add(statistics);
-    candidates.push_back({index, std::move(statistics)});
+    if (asked[index]) candidates.push_back({index, std::move(statistics)});
   }
   if (progress) progress(tensors.size(), tensors.size());
   for (AnalyzedWeight& candidate : candidates) {
@@ -116,8 +121,9 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
     analysis.weights.push_back(std::move(candidate));
   }
   const auto selected = [&](const auto& together) {
-    return std::ranges::find(analysis.weights, together.members.front(), &AnalyzedWeight::index) !=
-           analysis.weights.end();
+    return std::ranges::any_of(analysis.weights, [&](const AnalyzedWeight& weight) {
+      return std::ranges::find(together.members, weight.index) != together.members.end();
+    });
   };
   std::ranges::copy_if(groups, std::back_inserter(analysis.groups), selected);
   std::ranges::copy_if(splits, std::back_inserter(analysis.splits), selected);

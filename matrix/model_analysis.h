@@ -45,7 +45,7 @@ struct AnalyzedWeight {
 struct ModelAnalysis {
   std::vector<AnalyzedWeight> weights;  // also the members of groups
   std::vector<WeightGroup> groups;      // of those weights
-  std::vector<SplitSet> splits;         // of those weights
+  std::vector<SplitSet> splits;         // that cut one of those weights or more
   std::vector<SkippedTensor> skipped;   // skipped by the file or by the selection, with reasons
 };
 
@@ -53,8 +53,8 @@ struct ModelAnalysis {
 using AnalysisProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 // Reads every tensor once, one after the other, on `threads` threads each.
-//   Errors: as find_groups() and find_splits(), and kInvalidArgument for a name of `only` that is of no weight or group,
-//   before any tensor is read; the error of the first tensor that cannot be read.
+//   Errors: as find_groups() and find_splits(), and kInvalidArgument for a name of `only` that is of no weight or
+//   group, before any tensor is read; the error of the first tensor that cannot be read.
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads = 2,
                                     const AnalysisProgress& progress = {});
 

@@ -121,6 +121,24 @@ TEST_F(WeightSplitsTest, SetsAreSelectedAsAWhole) {
   EXPECT_THAT(found->skipped[0].reason, HasSubstr("18.8 % of split c.mlp is zero"));
 }
 
+// A run of some weights cuts them as a run of all does.
+TEST_F(WeightSplitsTest, OneMemberIsSelectedAsTheSetIs) {
+  add("a.up.weight", 8, 8, 64);
+  add("a.down.weight", 8, 8, 8);
+  add("b.up.weight", 8, 8, 64);
+  add("b.down.weight", 8, 8, 40);
+  SelectionOptions options{.splits = {*parse_split_pattern("mlp:rows=*.up.weight,columns=*.down.weight")}, .ranks = 2};
+  for (const char* only : {"a.up.weight", "a.down.weight", "b.down.weight"}) {
+    options.only = {only};
+    const auto found = analyze_model(model(), options);
+    ASSERT_TRUE(found.ok()) << found.status().to_string();
+    const bool taken = *only == 'a';
+    ASSERT_EQ(found->weights.size(), taken ? 1U : 0U) << only;
+    ASSERT_EQ(found->splits.size(), taken ? 1U : 0U) << only;
+    if (taken) EXPECT_EQ(found->splits[0].members.size(), 2U);
+  }
+}
+
 TEST_F(WeightSplitsTest, SaysWhatDoesNotFit) {
   add_layers();
   EXPECT_THAT(error({"a:rows=*.x"}), HasSubstr("split 'a:rows=*.x': no weight is called"));

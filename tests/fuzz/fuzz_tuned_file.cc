@@ -63,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       next += member.rows;
     }
     if (next != 0 && next != weight.rows) std::abort();
-    if (weight.cut && (weight.cut->ranks() != contents->ranks || weight.cut->units_of(contents->rank) < 1)) std::abort();
+    if (weight.cut && (weight.cut->ranks() != contents->ranks || weight.cut->units_of(contents->rank) < 1))
+      std::abort();
   }
   for (const TunedKernel& kernel : contents->kernels) {
     if (const auto* binary = kernel.binary_for(90); binary != nullptr && binary->architecture.empty()) std::abort();

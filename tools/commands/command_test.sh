@@ -309,6 +309,8 @@ expect 2 "transpose" "${ranks[@]}" --split "$split" --transpose
 expect 2 "ranks do not share their memory" "${ranks[@]}" --split "$split" --memory 3GB
 expect 2 "epilogue relu: split layers.0.a cuts layers.0.output.weight by columns" \
   "${ranks[@]}" --split "$split" --epilogue relu
+expect 0 '"weights":."layers.0.output.weight"' "${ranks[@]}" --split "$split" --units 8 --json
+expect 0 "2 (weight, N) pairs: 2 from the cache" "${ranks[@]}" --split "$split" --only layers.0.output.weight
 rm parts.rank0.tuned.safetensors
 echo "not a tuned file" >parts.rank1.tuned.safetensors
 expect 2 "parts.rank1.tuned.safetensors" "${ranks[@]}" --split "$split"

@@ -52,7 +52,8 @@ std::vector<WrittenFile> files_of(const Options& options, const TuneOutcome& out
   TunedContents contents = tuned_contents(report, provenance);
   const RankParts& parts = outcome.rank_parts;
   if (parts.ranks == 1) return {{options.output, std::move(contents)}};
-  if (const auto incomplete = incomplete_splits(contents, parts); !incomplete.empty())
+  const bool all = options.settings.shard.empty() && options.settings.selection.only.empty();
+  if (const auto incomplete = incomplete_splits(contents, parts); all && !incomplete.empty())
     log_warning("{} of {} splits have parts that were not tuned, and are in no file: {}{}", incomplete.size(),
                 parts.sets.size(), incomplete.front(), incomplete.size() > 1 ? ", ..." : "");
   std::vector<WrittenFile> files;

@@ -123,9 +123,8 @@ Status set_epilogues(const TuneSettings& settings, const std::vector<SkippedTens
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, const TuneOptions& tuning) {
+// The inputs, before they are cut for ranks.
+Result<std::unique_ptr<TuneInputs>> open_whole(const TuneSettings& settings, const TuneOptions& tuning) {
   SPARSMITH_ASSIGN_OR_RETURN(ModelFile model, ModelFile::open(settings.file, {.seed = settings.value_seed,
                                                                               .max_memory = settings.max_memory}));
   const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -135,17 +134,25 @@ Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, co
   inputs->weights = inputs_of(inputs->model, inputs->analysis, tuning.transpose);
   SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings, inputs->analysis.skipped, inputs->weights));
   SPARSMITH_RETURN_IF_ERROR(take_shard(settings.shard, tuning, *inputs));
+  return inputs;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TuneInputs>> open_inputs(const TuneSettings& settings, const TuneOptions& tuning) {
+  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<TuneInputs> inputs, open_whole(settings, tuning));
   if (settings.splits.empty()) return inputs;
   if (tuning.model_bytes > 0)
     return invalid_argument("--tensor-parallel: ranks do not share their memory: give --memory for each weight, as 1x");
-  SPARSMITH_ASSIGN_OR_RETURN(inputs->rank_parts, cut_for_ranks(inputs->model, inputs->analysis, selection.ranks,
-                                                               tuning.epilogue, inputs->weights));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      inputs->rank_parts,
+      cut_for_ranks(inputs->model, inputs->analysis, settings.selection.ranks, tuning.epilogue, inputs->weights));
   return inputs;
 }
 
 Result<std::vector<NamedUnit>> units_of(const TuneSettings& settings, const TuneOptions& tuning, int count) {
   SPARSMITH_RETURN_IF_ERROR(refuse_bound_of_all("--units", tuning));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<TuneInputs> inputs, open_inputs(settings, tuning));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<TuneInputs> inputs, open_whole(settings, tuning));
   std::vector<NamedUnit> named;
   for (const TuningUnit& unit : tuning_units(sizes_of(*inputs), count)) {
     NamedUnit& own = named.emplace_back(NamedUnit{{}, unit.work, unit.after});
