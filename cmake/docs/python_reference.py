@@ -30,14 +30,15 @@ SECTIONS = {
     "Block-sparse layers": ["BlockSparseLinear", "ModelPatcher", "BlockSparseModelPatcher"],
     "Errors": ["SparsmithError"],
 }
-SUBMODULES = ["prune", "training", "patterns", "hf", "ops"]
+SUBMODULES = ["prune", "training", "patterns", "cluster", "hf", "ops"]
 TITLES = {"Args": "Arguments", "Returns": "Returns", "Raises": "Errors"}
 
 
 def public_names(module: types.ModuleType) -> list[str]:
-    """Of a submodule: its functions and classes, in the order of the source."""
+    """Of a submodule: its functions and classes, in the order of the source; those of ``__all__`` if it has that."""
     return [name for name, thing in vars(module).items() if not name.startswith("_")
-            and isinstance(thing, (type, types.FunctionType)) and thing.__module__ == module.__name__]  # fmt: skip
+            and isinstance(thing, (type, types.FunctionType)) and thing.__module__ == module.__name__
+            and name in getattr(module, "__all__", [name])]  # fmt: skip
 
 
 def documented() -> set[str]:

@@ -32,6 +32,8 @@ try:
 except ImportError:  # pip install sparsmith[ray]
     ray = None
 
+__all__ = ["tune"]
+
 _CHUNK = 64 << 20  # bytes of a file in one object of Ray
 _ATTEMPTS = 3  # of a unit
 
@@ -214,7 +216,7 @@ class _Run:
         self.pools: dict[str, _Pool] = {}
         self.pending: dict[object, tuple[_Member, int | None]] = {}  # what an actor is at: a unit, or None: about()
         self.shipped, self.merges = None, []
-        self.lost, self.refused, self.last_growth = 0, [], 0.0
+        self.lost, self.refused, self.last_growth, self.told = 0, [], 0.0, self.begin
 
     def execute(self) -> dict:
         if not self.output.parent.is_dir():
@@ -230,7 +232,8 @@ class _Run:
                     self._step()
                 return self._finish()
             finally:
-                ray.wait([member.actor.close.remote() for member in self.members], num_returns=len(self.members), timeout=5)
+                if closing := [member.actor.close.remote() for member in self.members]:
+                    ray.wait(closing, num_returns=len(closing), timeout=5)
                 for member in self.members:
                     ray.kill(member.actor)
 
@@ -272,6 +275,9 @@ class _Run:
     def _step(self) -> None:
         self._grow()
         ready, _ = ray.wait(list(self.pending), timeout=5)
+        if not ready and all(unit is None for _, unit in self.pending.values()) and time.monotonic() - self.told > 60:
+            self.told = time.monotonic()
+            self.say("no actor has started yet; other work may have the GPUs of the cluster")
         for reference in ready:
             member, unit = self.pending.pop(reference)
             try:

@@ -8,12 +8,11 @@ import subprocess
 import threading
 
 import pytest
+import ray
 
 import sparsmith
 from sparsmith import _library, cluster, tuning
 from sparsmith.cluster import Schedule, Unit
-
-ray = pytest.importorskip("ray")
 
 # Shapes where sparse kernels are faster, by prediction.
 WEIGHTS = [f"{name}.{layer}:{shape}:uniform" for layer in range(3)
@@ -98,6 +97,59 @@ def alone(model):
     return output.read_bytes()
 
 
+class Actor:
+    """In the place of one: it refuses to be killed."""
+
+
+@pytest.fixture
+def run(model, tmp_path):
+    """A run whose actors are no processes."""
+    run = cluster._Run(str(model), str(tmp_path / "out"), [], "cuda:0", None, None, 2, 1, lambda text: None)
+    run.units = units(None, None, 0)
+    return run
+
+
+def join(run, **about):
+    member = cluster._Member(Actor())
+    run.members.append(member)
+    run._join(member, {"class": "sm_90 132 SMs", "driver": "580", "nvrtc": "13.0", "version": _library.version, "node": "n1", "cores": 8,
+                       "seen": True, **about})
+    return member
+
+
+def test_actors_of_one_class_agree(run):
+    first = join(run)
+    assert run.pools["sm_90 132 SMs"].idle == [first] and run._threads(first) == 8
+    for about, reason in [({"driver": "570"}, "driver 570 on node n1, and 580 on another machine of sm_90 132 SMs"),
+                          ({"nvrtc": "12.9"}, "nvrtc 12.9 on node n1"), ({"version": "0.0.1"}, "sparsmith 0.0.1 on node n1")]:
+        member = join(run, **about)
+        assert reason in run.refused[-1] and member.about == {}
+    other = join(run, **{"class": "sm_80 108 SMs", "driver": "570"})
+    assert run.pools["sm_80 108 SMs"].idle == [other] and run._threads(first) == 4
+    assert run._output_of("sm_80 108 SMs").name == "sm_80_108_SMs.out"
+
+
+def test_a_unit_that_fails_is_named(run):
+    member = join(run)
+    pool = run.pools["sm_90 132 SMs"]
+    for _ in range(3):
+        assert pool.schedule.next() == 0
+        pool.idle.clear()
+        run._run_failed(member, 0, sparsmith.SparsmithError("sparsmith tune failed (5): the GPU is gone"))
+        assert pool.idle == [member]
+    assert pool.schedule.failed == {0: "sparsmith tune failed (5): the GPU is gone"}
+    run.merges = []
+    with pytest.raises(sparsmith.SparsmithError, match="1 units failed 3 times.* 0: sparsmith tune failed"):
+        run._finish()
+
+
+def test_options_that_make_no_sense(model, tmp_path):
+    with pytest.raises(sparsmith.SparsmithError, match="there is no such model"):
+        cluster._Run(str(tmp_path / "none.safetensors"), "out", [], "emulator", None, None, 1, 1, print)
+    with pytest.raises(sparsmith.SparsmithError, match="there is no folder"):
+        cluster._Run(str(model), str(tmp_path / "none" / "out"), [], "emulator", None, None, 1, 1, print).execute()
+
+
 @pytest.fixture(scope="module")
 def machine():
     """A Ray cluster of this machine. Its workers import the package of this process."""
@@ -119,6 +171,22 @@ def busy_actors():
         except OSError:
             continue
     return found
+
+
+def test_a_model_that_actors_do_not_see_is_shipped(machine, model, alone, tmp_path, monkeypatch, capsys):
+    seen = cluster._model_files
+    monkeypatch.setattr(cluster, "_model_files", lambda path: [(name, size, changed + 1) for name, size, changed in seen(path)])
+    monkeypatch.setattr(cluster, "_CHUNK", 100_000)
+    report = sparsmith.tune(model, tmp_path / "out.tuned.safetensors", tokens=(1,), device="emulator", arguments=FAMILIES,
+                            budget="10m", cluster={"actors": 1, "cache": tmp_path / "cache.db"})
+    assert report["cluster"]["model"] == "shipped"
+    assert "go through Ray's object store" in capsys.readouterr().err
+    assert tensors((tmp_path / "out.tuned.safetensors").read_bytes()) == tensors(alone)  # the header names the model's path
+
+
+def tensors(file: bytes) -> bytes:
+    """All of a safetensors file behind its header."""
+    return file[8 + int.from_bytes(file[:8], "little"):]
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
