@@ -151,7 +151,7 @@ class _Tuner:
 
     def _tune(self, arguments: list[str], threads: int) -> dict:
         return self._run("tune", self._model, *arguments, "--output", str(self._output), "--cache", str(self._cache), "--device",
-                         self._device, "--threads", str(threads), "--force")
+                         self._device, "--threads", str(threads), *["--force"] * ("--force" not in arguments))
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -243,8 +243,8 @@ class _Run:
     def _make_units(self) -> list[Unit]:
         # As fine as four units an actor: a late actor has little left to do, and few weights are searched twice.
         count = 4 * self._actors_wanted()
-        listed = tuning.run_command(["tune", str(self.path), *self.arguments, "--output", str(self.output), "--units", str(count)],
-                                    progress=False)
+        listed = tuning.run_command(["tune", str(self.path), *self.arguments, "--output", str(self.output), *self.cache, "--units",
+                                     str(count)], progress=False)
         return [Unit(tuple(unit["weights"]), unit["work"], unit["after"]) for unit in listed["units"]]
 
     def _actors_wanted(self) -> int:

@@ -143,9 +143,11 @@ def test_a_unit_that_fails_is_named(run):
         run._finish()
 
 
-def test_options_that_make_no_sense(model, tmp_path):
+def test_options_that_make_no_sense(machine, model, tmp_path):
     with pytest.raises(sparsmith.SparsmithError, match="there is no such model"):
         cluster._Run(str(tmp_path / "none.safetensors"), "out", [], "emulator", None, None, 1, 1, print)
+    with pytest.raises(sparsmith.SparsmithError, match="model.safetensors"):  # the output would replace it
+        sparsmith.tune(model, model, device="emulator", cluster={"actors": 1}, progress=False)
     with pytest.raises(sparsmith.SparsmithError, match="there is no folder"):
         cluster._Run(str(model), str(tmp_path / "none" / "out"), [], "emulator", None, None, 1, 1, print).execute()
 

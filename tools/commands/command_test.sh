@@ -128,6 +128,7 @@ expect 2 "bytes of all weights together" "${sharded[@]}" -o shard --cache joined
 near=("$sparsmith" tune near.safetensors --tokens 1 --device emulator)
 expect 0 '"units":\[{"after":null,"weights":\["a"\].*"after":0,"weights":\["b","c"\]' "${near[@]}" -o none --units 3 --json
 [[ ! -e none ]]
+expect 2 "near.safetensors" "${near[@]}" -o near.safetensors --units 3
 expect 1 "is the model pruned" "${near[@]}" -o none --units 3 --exclude '*'
 expect 0 "choices" "${near[@]}" -o none --cache unit.db --only b --only c --full
 grep -q "^skipped a: .*--only leaves it out" output

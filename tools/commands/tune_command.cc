@@ -132,7 +132,6 @@ Result<ExitCode> list_units(const Options& options) {
 }
 
 Result<ExitCode> run(const Options& options) {
-  if (options.units > 0) return list_units(options);
   TuneSettings settings = options.settings;
   settings.tuning.use_choices = !options.again;
   std::vector<OutputFile> outputs = outputs_of(options.settings);
@@ -142,6 +141,7 @@ Result<ExitCode> run(const Options& options) {
         {"--output", ranks == 1 ? options.output : path_of_rank(options.output, rank), OutputKind::kTunedFile});
   outputs.push_back({"--html", options.html, OutputKind::kPage});
   SPARSMITH_RETURN_IF_ERROR(check_outputs({options.settings.file}, outputs, options.force));
+  if (options.units > 0) return list_units(options);
   SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, run_tuning(settings, options.json));
   const std::string& unmet = outcome.report.memory.unmet;
   const std::vector<WrittenFile> files = files_of(options, outcome);
