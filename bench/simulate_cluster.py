@@ -2,7 +2,7 @@
 """Simulates tuning on a cluster of 1 to 256 GPUs, from the measured times of its parts.
 
     sparsmith tune MODEL -o none --units 16 --json > units16.json     # for 4 GPUs: four units a GPU
-    bench/simulate_cluster.py --times bench/recorded/cluster_times.json units4.json units16.json ...
+    bench/simulate_cluster.py --times bench/recorded/cluster-times.json --shapes MODEL 1=units4.json 4=units16.json
 
 The schedule is that of sparsmith.cluster; only the clock is simulated. --times: one JSON object, in seconds: "shapes", for each
 "MxK" the time of a weight that is "searched" in full and of one that "transfers" a near weight's result; "start" of a run of the
@@ -19,11 +19,12 @@ from sparsmith.cluster import Schedule, Unit
 
 
 def seconds_of(unit: dict, shapes: dict[str, str], times: dict) -> float:
-    """Of one unit: the start of its run, and its weights."""
-    total = times["start"]
-    for place, name in enumerate(unit["weights"]):
-        kind = "searched" if place == 0 and unit["after"] is None else "transfers"
-        total += times["shapes"][shapes[name]][kind]
+    """Of one unit: the start of its run, and its weights; the first of each shape is searched, unless the unit begins with its result."""
+    total, seen = times["start"], set()
+    for name in unit["weights"]:
+        shape = shapes[name]
+        total += times["shapes"][shape]["searched" if unit["after"] is None and shape not in seen else "transfers"]
+        seen.add(shape)
     return total
 
 
@@ -44,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=pathlib.Path, required=True)
     parser.add_argument("--shapes", type=pathlib.Path, required=True, help="the model: shapes of weights are read from its header")
-    parser.add_argument("units", type=pathlib.Path, nargs="+", help="outputs of tune --units, for a quarter as many GPUs each")
+    parser.add_argument("cases", nargs="+", metavar="GPUS=UNITS", help="an output of tune --units, for so many GPUs")
     options = parser.parse_args()
     times = json.loads(options.times.read_text())
     with open(options.shapes, "rb") as file:
@@ -53,9 +54,9 @@ def main() -> None:
     serial = times["analysis"] + times["write"] + times["actor"]
     print(f"{'GPUs':>5} {'units':>6} {'GPU hours':>10} {'makespan':>10} {'of perfect':>10}  longest chain of units")
     least = None
-    for path in sorted(options.units, key=lambda path: path.stat().st_size):
-        listed = json.loads(path.read_text())["units"]
-        gpus = int("".join(filter(str.isdigit, path.stem))) // 4
+    for case in options.cases:
+        count, _, path = case.partition("=")
+        gpus, listed = int(count), json.loads(pathlib.Path(path).read_text())["units"]
         units = [Unit(tuple(unit["weights"]), unit["work"], unit["after"]) for unit in listed]
         seconds = [seconds_of(unit, shapes, times) for unit in listed]
         chains = [own + (seconds[unit.after] if unit.after is not None else 0) for own, unit in zip(seconds, units, strict=True)]

@@ -99,12 +99,13 @@ class _Tuner:
 
     def about(self, path: str, files: list[tuple[str, int, int]]) -> dict:
         """What this machine is, and whether it has the model's files (relative path, bytes, time of change) under ``path``."""
-        doctor = self._run("doctor")
-        device = doctor["device"] if self._device.startswith("cuda") else {"name": "", "class": self._device, "driver": ""}
-        if device is None:
-            gpu = next(finding for finding in doctor["findings"] if finding["what"] == "GPU")
-            raise SparsmithError(f"there is no GPU for an actor: {gpu['detail']}")
-        compiler = next(finding for finding in doctor["findings"] if finding["what"] == "NVRTC")
+        device = {"name": "", "class": self._device, "driver": "", "nvrtc": ""}
+        if self._device.startswith("cuda"):
+            doctor = self._run("doctor")
+            findings = {finding["what"]: finding for finding in doctor["findings"]}
+            if doctor["device"] is None:
+                raise SparsmithError(f"there is no GPU for an actor: {findings['GPU']['detail']}")
+            device = {**doctor["device"], "nvrtc": findings["NVRTC"]["detail"]}
         base = pathlib.Path(path).parent
         try:
             seen = all((status := os.stat(base / name)).st_size == size and status.st_mtime_ns == changed
@@ -113,8 +114,8 @@ class _Tuner:
             seen = False
         if seen:
             self._model = path
-        return {**device, "nvrtc": compiler["detail"] if compiler["there"] else "", "version": _library.version,
-                "node": ray.get_runtime_context().get_node_id(), "cores": os.cpu_count(), "seen": seen}
+        return {**device, "version": _library.version, "node": ray.get_runtime_context().get_node_id(), "cores": os.cpu_count(),
+                "seen": seen}
 
     def receive(self, name: str, files: list[tuple[str, list]]) -> None:
         """Takes the model from Ray's object store: chunks of each file by relative path."""
@@ -139,10 +140,17 @@ class _Tuner:
                   str(math.ceil(time.monotonic() - begin) + 1))
         return report, exported.read_bytes()
 
-    def write(self, arguments: list[str], threads: int, cache: bytes) -> dict:
-        """Makes the tuned file from all results; :meth:`read` gives it."""
+    def write(self, arguments: list[str], threads: int, cache: bytes, place: str, token: bytes) -> tuple[dict, bool]:
+        """Makes the tuned file from all results: at ``place``, if a file with ``token`` is there, as on shared storage; else
+        :meth:`read` gives it. Returns the report, and whether it is at its place."""
         self._import(cache)
-        return self._tune(arguments, threads)
+        try:
+            there = pathlib.Path(place).read_bytes() == token
+        except OSError:
+            there = False
+        if there:
+            self._output = pathlib.Path(place)
+        return self._tune(arguments, threads), there
 
     def read(self, offset: int) -> bytes:
         with open(self._output, "rb") as file:
@@ -435,10 +443,13 @@ class _Run:
             try:
                 if attempt and not ray.get(member.actor.about.remote(str(self.path), self.files))["seen"]:
                     member.actor.receive.remote(self.path.name, self._ship())
-                report = ray.get(member.actor.write.remote(words, self._threads(member), cache))
-                with open(part, "wb") as file:
-                    while chunk := ray.get(member.actor.read.remote(file.tell())):
-                        file.write(chunk)
+                token = os.urandom(32)
+                part.write_bytes(token)
+                report, there = ray.get(member.actor.write.remote(words, self._threads(member), cache, str(part), token))
+                if not there:
+                    with open(part, "wb") as file:
+                        while chunk := ray.get(member.actor.read.remote(file.tell())):
+                            file.write(chunk)
                 part.replace(output)
                 return report
             except ray.exceptions.RayActorError as error:

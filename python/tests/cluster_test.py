@@ -129,6 +129,51 @@ def test_actors_of_one_class_agree(run):
     assert run._output_of("sm_80 108 SMs").name == "sm_80_108_SMs.out"
 
 
+def test_gpus_that_join_get_actors(run, monkeypatch):
+    gpus, made = {"GPU": 2.0}, []
+
+    class Remote:
+        def options(self, **options):
+            made.append(options)
+            return self
+
+        def remote(self, *arguments):
+            return self
+
+    monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: gpus)
+    monkeypatch.setattr(cluster.ray, "remote", lambda kind: Remote())
+    monkeypatch.setattr(run, "_ask", lambda member: None)
+    run.wanted = None
+    run._grow()
+    assert len(run.members) == 2 and all(options["num_gpus"] == 1 and options["max_restarts"] > 0 for options in made)
+    gpus["GPU"] = 5.0
+    run._grow()
+    assert len(run.members) == 2, "it looks again after five seconds"
+    run.last_growth -= 5
+    run._grow()
+    assert len(run.members) == 3, "there are three units"
+    run.members.clear()
+    gpus.clear()
+    with pytest.raises(sparsmith.SparsmithError, match="the Ray cluster has no GPU"):
+        run._grow()
+
+
+def test_a_tuned_file_goes_to_its_place_or_in_parts(tmp_path, monkeypatch):
+    actor, written = cluster._Tuner("emulator"), []
+    monkeypatch.setattr(actor, "_import", written.append)
+    monkeypatch.setattr(actor, "_tune", lambda arguments, threads: written.append(actor._output) or {})
+    monkeypatch.setattr(cluster, "_CHUNK", 3)
+    (tmp_path / "out.part").write_bytes(b"token")
+    for place, token in [("out.part", b"another"), ("none", b"token")]:
+        assert actor.write([], 1, b"cache", str(tmp_path / place), token) == ({}, False)
+    actor._output.write_bytes(b"0123456789")
+    assert [actor.read(offset) for offset in (0, 3, 6, 9, 10)] == [b"012", b"345", b"678", b"9", b""]
+    assert actor.write([], 1, b"cache", str(tmp_path / "out.part"), b"token") == ({}, True)
+    assert written[-2:] == [b"cache", tmp_path / "out.part"]
+    actor.close()
+    assert not actor._folder.exists()
+
+
 def test_a_unit_that_fails_is_named(run):
     member = join(run)
     pool = run.pools["sm_90 132 SMs"]
