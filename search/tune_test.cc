@@ -326,7 +326,7 @@ TEST_F(TuneTest, AChoiceOfTheCacheWhoseKernelIsLostAndDoesNotCompileIsMadeAnew) 
 TEST_F(TuneTest, EachKernelIsCompiledOnceOverManyWeights) {
   options_.tokens = {1, 8};
   std::vector<WeightInput> weights;
-  constexpr int kWeights = 300;
+  constexpr int kWeights = 160;
   const std::vector<std::pair<int, int>> shapes = {{32, 64}, {64, 32}, {48, 48}, {16, 96}};
   for (int i = 0; i < kWeights; ++i) {
     const auto [rows, cols] = shapes[i % shapes.size()];
