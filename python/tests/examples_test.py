@@ -84,13 +84,13 @@ def test_semi_sparse(tmp_path, digits_file):
     assert all(float(line.split("accuracy ")[1].split()[0]) > 30 for line in lines)
 
 
-@pytest.mark.parametrize(("task", "block", "seeds"), [("text", "16", ["0"]), ("digits", "1", ["0", "1"])])
-def test_moving_patterns(tmp_path, digits_file, task, block, seeds):
-    output = run(tmp_path, "moving_patterns.py", "--task", task, "--block", block, "--digits", "digits.csv.gz", "--seeds", *seeds)
+@pytest.mark.parametrize(("task", "block"), [("text", "16"), ("digits", "1")])
+def test_moving_patterns(tmp_path, digits_file, task, block):
+    output = run(tmp_path, "moving_patterns.py", "--task", task, "--block", block, "--digits", "digits.csv.gz", "--seeds", "0", "1")
     losses = {line.split(":")[0].strip(): [float(loss) for loss in line.split("(")[1].split(")")[0].split(", ")]
               for line in output.splitlines()}
     assert list(losses) == ["dense", "masked dense", "constant", "SET", "RigL"]
-    assert all(len(each) == len(set(each)) == len(seeds) for each in losses.values())
+    assert all(len(each) == 2 and each[0] != each[1] for each in losses.values())
     assert losses["constant"] == pytest.approx(losses["masked dense"], rel=2e-3)
     assert losses["RigL"] != losses["constant"] != losses["SET"] != losses["RigL"]
 
