@@ -36,6 +36,9 @@ __all__ = ["tune"]
 
 _CHUNK = 64 << 20  # bytes of a file in one object of Ray
 _ATTEMPTS = 3  # of a unit
+_REFUSED = {"--tensor-parallel": "a cluster writes no files for ranks: tune for tensor parallelism on the GPUs of one machine",
+            "--record": "searched spaces would stay on the machines of the actors",
+            "--html": "give --json, and make a page with sparsmith report"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +161,8 @@ class _Tuner:
             return file.read(_CHUNK)
 
     def _tune(self, arguments: list[str], threads: int) -> dict:
+        if self._model is None:
+            raise SparsmithError("the model did not arrive on this machine; is there room in its folder for temporary files?")
         return self._run("tune", self._model, *arguments, "--output", str(self._output), "--cache", str(self._cache), "--device",
                          self._device, "--threads", str(threads), *["--force"] * ("--force" not in arguments))
 
@@ -388,8 +393,9 @@ class _Run:
             pool.results[unit] = ray.put(cache)
         self.merges.append(self.merging.submit(self._merge, cache))
         pool.runs.append({"weights": list(pool.schedule.units[unit].weights), "work": pool.schedule.units[unit].work,
-                          "seconds": time.monotonic() - member.since, "search_seconds": report["seconds"], "device": report["device"]["name"], "node": member.about["node"],
-                          "counts": report["counts"], "rejected": report["rejected"]})
+                          "seconds": time.monotonic() - member.since, "search_seconds": report["seconds"],
+                          "device": report["device"]["name"], "node": member.about["node"], "counts": report["counts"],
+                          "rejected": report["rejected"]})
         done, all_ = len(pool.schedule.done), len(pool.schedule.units)
         spent = time.monotonic() - self.begin
         tuned = sum(len(pool.schedule.units[index].weights) for index in pool.schedule.done)
@@ -437,7 +443,7 @@ class _Run:
 
     def _write(self, pool: _Pool, cache: object, output: pathlib.Path) -> dict:
         words = [word for word in self.arguments if word != "--again"] + ["--budget", "0.001s"] * bool(self.budget)
-        part = output.with_name(output.name + ".part")
+        part = output.with_name(f"{output.name}.{os.urandom(8).hex()}.part")
         for attempt in range(_ATTEMPTS):
             member = pool.idle[attempt % len(pool.idle)]
             try:
@@ -452,8 +458,8 @@ class _Run:
                             file.write(chunk)
                 part.replace(output)
                 return report
-            except ray.exceptions.RayActorError as error:
-                reason = error
+            except (ray.exceptions.RayActorError, ray.exceptions.RayTaskError) as error:
+                reason = getattr(error, "cause", None) or error
             finally:
                 part.unlink(missing_ok=True)
         raise SparsmithError(f"the tuned file could not be written: {reason}; all results are in the cache")
@@ -473,6 +479,11 @@ def tune(path: str | os.PathLike, output: str | os.PathLike, arguments: list[str
     """
     if ray is None:
         raise SparsmithError("tuning on a cluster needs Ray: pip install ray")
+    if num_gpus <= 0 or (actors is not None and actors < 1):
+        raise SparsmithError(f"{actors} actors of {num_gpus} GPUs: both are more than 0")
+    for option, reason in _REFUSED.items():
+        if any(word.split("=")[0] == option for word in arguments):
+            raise SparsmithError(f"{option}: {reason}")
     started = not ray.is_initialized()
     if started:
         try:

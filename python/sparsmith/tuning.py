@@ -160,8 +160,6 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     command += arguments
     if splits is not None and tensor_parallel is None:
         raise SparsmithError("splits are for tensor_parallel=..., the number of ranks")
-    if cluster is not None and tensor_parallel is not None:
-        raise SparsmithError("a cluster writes no files for ranks: tune for tensor_parallel on the GPUs of one machine")
 
     def run(path: str, names: Iterable[str] = ()) -> dict:
         ranks = []
@@ -172,7 +170,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
             from sparsmith.cluster import tune as tune_on_cluster
 
             options = {"address": cluster} if isinstance(cluster, str) else cluster
-            return tune_on_cluster(path, output, command, device=device, budget=budget, progress=progress, **options)
+            return tune_on_cluster(path, output, [*command, *ranks], device=device, budget=budget, progress=progress, **options)
         limits = [word for option, value in [("--device", device), ("--budget", budget)] if value for word in (option, value)]
         return run_command(["tune", path, "--output", os.fspath(output), *command, *ranks, *limits], progress)
 

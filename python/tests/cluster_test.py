@@ -98,7 +98,7 @@ def alone(model):
 
 
 class Actor:
-    """In the place of one: it refuses to be killed."""
+    """In the place of one."""
 
 
 @pytest.fixture
@@ -183,12 +183,17 @@ def test_a_unit_that_fails_is_named(run):
         run._run_failed(member, 0, sparsmith.SparsmithError("sparsmith tune failed (5): the GPU is gone"))
         assert pool.idle == [member]
     assert pool.schedule.failed == {0: "sparsmith tune failed (5): the GPU is gone"}
-    run.merges = []
     with pytest.raises(sparsmith.SparsmithError, match="1 units failed 3 times.* 0: sparsmith tune failed"):
         run._finish()
 
 
 def test_options_that_make_no_sense(machine, model, tmp_path):
+    for option in ["--tensor-parallel", "--record=spaces.jsonl.gz", "--html"]:
+        with pytest.raises(sparsmith.SparsmithError, match=option.split("=")[0]):
+            cluster.tune(model, tmp_path / "out", [option, "2"])
+    for options in [{"num_gpus": 0}, {"actors": 0}]:
+        with pytest.raises(sparsmith.SparsmithError, match="both are more than 0"):
+            cluster.tune(model, tmp_path / "out", [], **options)
     with pytest.raises(sparsmith.SparsmithError, match="there is no such model"):
         cluster._Run(str(tmp_path / "none.safetensors"), "out", [], "emulator", None, None, 1, 1, print)
     with pytest.raises(sparsmith.SparsmithError, match="model.safetensors"):  # the output would replace it
