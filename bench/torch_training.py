@@ -184,6 +184,8 @@ def time_updates(options, sparsity):
     result["updates"], result["verified"] = options.updates, options.verify
     result["bytes_before_and_after"] = [before, torch.cuda.memory_allocated()]
     result["most_bytes"] = torch.cuda.max_memory_allocated()
+    torch.cuda.empty_cache()
+    result["graph_bytes"] = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # of pools that graphs keep
     print(json.dumps(result), flush=True)
     if options.profile:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:

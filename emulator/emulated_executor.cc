@@ -225,6 +225,12 @@ Status EmulatedExecutor::run_launch(const PlanStep& step, const LaunchBindings& 
   launch.programmatic = step.programmatic_launch;
   for (const auto& [name, address] : bindings.operands) launch.shared_with_previous.push_back(address);
   launch.shared_with_previous.push_back(bindings.workspace);
+  const bool written = std::ranges::any_of(step.arguments, [&](const PlanArgument& argument) {
+    const Result<std::int64_t> value = argument.value.evaluate(bindings.variables);
+    return argument.value.uses_written() && value.ok() && *value != 0;
+  });
+  if (written)
+    for (const LaunchBindings::Packed& array : bindings.packed) launch.shared_with_previous.push_back(array.address);
   return block_->run(launch, {.max_accesses = options_.max_accesses, .max_switches = options_.max_switches});
 }
 

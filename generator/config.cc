@@ -6,7 +6,7 @@
 
 namespace sparsmith {
 
-std::int64_t Config::at(const std::string& parameter) const {
+std::int64_t Config::at(std::string_view parameter) const {
   const auto found = values.find(parameter);
   return found == values.end() ? 0 : found->second;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -24,9 +25,9 @@ struct Parameter {
 
 struct Config {
   std::string family;
-  std::map<std::string, std::int64_t> values;  // parameter name -> value
+  std::map<std::string, std::int64_t, std::less<>> values;  // parameter name -> value
 
-  std::int64_t at(const std::string& parameter) const;  // REQUIRES: the parameter has a value
+  std::int64_t at(std::string_view parameter) const;  // REQUIRES: the parameter has a value
 
   // "rows threads_per_block=128 vector_width=4": every parameter, numbers only. parse() reads this text back.
   // Error: kInvalidInput if the text does not have this form. parse() does not check whether the family has the
@@ -52,7 +53,7 @@ class NamedConfig {
     }
   };
   // `unchosen`: the value of a parameter that has no value yet, for rules that ask earlier.
-  Value at(const char* parameter, std::int64_t unchosen = 0) const {
+  Value at(std::string_view parameter, std::int64_t unchosen = 0) const {
     const auto found = config_->values.find(parameter);
     return {found == config_->values.end() ? unchosen : found->second};
   }

@@ -17,6 +17,7 @@ class Enumeration {
     config_.family = family.name;
     // A rule is asked when the last of its parameters has been chosen.
     due_.resize(family_.parameters.size());
+    cuts_.resize(family_.parameters.size());
     std::set<std::string> chosen;
     std::vector<Rule> rules = family.rules;
     for (std::size_t i = 0; i < family_.parameters.size(); ++i) {
@@ -28,11 +29,17 @@ class Enumeration {
                 : std::ranges::all_of(rule.parameters, [&](auto& name) { return chosen.contains(name); });
         if (ready && rule.holds) due_[i].push_back(std::move(rule));
       }
+      cuts_[i].resize(due_[i].size());
       std::erase_if(rules, [](const Rule& rule) { return !rule.holds; });
     }
   }
 
-  void run() { choose(0); }
+  void run() {
+    choose(0);
+    for (std::size_t i = 0; i < due_.size(); ++i)
+      for (std::size_t rule = 0; rule < due_[i].size(); ++rule)
+        if (cuts_[i][rule] > 0) space_.cuts[family_.name + ": " + due_[i][rule].reason] += cuts_[i][rule];
+  }
 
  private:
   void choose(std::size_t i) {
@@ -40,13 +47,14 @@ class Enumeration {
       space_.configs.push_back({config_, family_.predict(config_, problem_, statistics_)});
       return;
     }
+    std::int64_t& chosen = config_.values[family_.parameters[i].name];
     for (const std::int64_t value : family_.parameters[i].values) {
-      config_.values[family_.parameters[i].name] = value;
+      chosen = value;
       const RuleInput input{config_, problem_, statistics_};
       const auto broken =
           std::find_if(due_[i].begin(), due_[i].end(), [&](const Rule& rule) { return !rule.holds(input); });
       if (broken != due_[i].end()) {
-        ++space_.cuts[family_.name + ": " + broken->reason];
+        ++cuts_[i][static_cast<std::size_t>(broken - due_[i].begin())];
       } else {
         choose(i + 1);
       }
@@ -59,6 +67,7 @@ class Enumeration {
   const SparsityStatistics& statistics_;
   SearchSpace& space_;
   std::vector<std::vector<Rule>> due_;
+  std::vector<std::vector<std::int64_t>> cuts_;  // by the same rules
   Config config_;
 };
 

@@ -94,6 +94,9 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
   for (const PlanStep& plan_step : plan.steps) {
     Step step;
     SPARSMITH_ASSIGN_OR_RETURN(step.plan, step_of(plan_step, facts));
+    if (names.written && bound.steps_.empty())
+      step.plan.programmatic_launch = std::ranges::any_of(
+          plan_step.arguments, [](const PlanArgument& argument) { return argument.value.uses_written(); });
     if (names.compute_capability < kProgrammaticFrom) step.plan.programmatic_launch = false;
     if (plan_step.kind == PlanStep::Kind::kLaunch) {
       step.kernel = names.kernel(plan_step.kernel);
@@ -108,7 +111,7 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
     }
     for (const PlanArgument& plan_argument : plan_step.arguments) {
       Argument argument{plan_argument.kind, 0, plan_argument.name, {}, plan_argument.box};
-      SPARSMITH_ASSIGN_OR_RETURN(argument.value, plan_argument.value.with_facts(facts));
+      SPARSMITH_ASSIGN_OR_RETURN(argument.value, plan_argument.value.with_facts(facts, names.written ? 1 : 0));
       if (argument.kind == PlanArgument::Kind::kPacked) {
         Result<DeviceAddress> address = names.packed(plan_argument.name);
         if (!address.ok()) return address.status().annotate("kernel " + plan_step.kernel);

@@ -22,6 +22,9 @@ struct PlanNames {
   // The dense product of the operator, for matmul steps.
   std::function<Result<std::shared_ptr<const DenseMatmul>>()> matmul;
   int compute_capability = 0;  // of the device; below 90, no step is launched programmatically
+  // Whether earlier kernels of the stream may write the packed weight. Then the first step is launched programmatically
+  // if it can be told so, by an argument of `written`, and no other first step is.
+  bool written = false;
 };
 
 // Immutable after bind(). Any number of threads may launch at the same time, each on its own stream. The kernels and

@@ -130,7 +130,7 @@ class IntegerExpression::Parser {
         {"min", Code::kMin}, {"max", Code::kMax}, {"ceil_div", Code::kCeilDiv}};
     const auto* const function = std::ranges::find(kFunctions, word, &std::pair<std::string_view, Code>::first);
     if (function == std::end(kFunctions))
-      return error("neither a variable (n, ld.NAME, fact.NAME) nor a function (min, max, ceil_div)");
+      return error("neither a variable (n, ld.NAME, fact.NAME, written) nor a function (min, max, ceil_div)");
     position_ = end;
     if (!take('(')) return error("expected (");
     SPARSMITH_RETURN_IF_ERROR(nested(&Parser::two_arguments));
@@ -140,8 +140,8 @@ class IntegerExpression::Parser {
   }
 
   bool emit_variable(std::string_view word) {
-    if (word == "n") {
-      emit(Code::kTokens);
+    if (word == "n" || word == "written") {
+      emit(word == "n" ? Code::kTokens : Code::kWritten);
       return true;
     }
     const std::string_view old = operand_of_old_stride(word);
@@ -198,9 +198,10 @@ IntegerExpression IntegerExpression::of(std::string_view text) {
   return broken;
 }
 
-Result<IntegerExpression> IntegerExpression::with_facts(const Facts& facts) const {
+Result<IntegerExpression> IntegerExpression::with_facts(const Facts& facts, std::int64_t written) const {
   IntegerExpression expression = *this;
   for (Instruction& instruction : expression.program_) {
+    if (instruction.code == Code::kWritten) instruction = {Code::kConstant, written};
     if (instruction.code != Code::kFact) continue;
     const auto found = facts.find(names_[instruction.operand]);
     if (found == facts.end()) {
@@ -216,12 +217,17 @@ bool IntegerExpression::uses_strides() const {
   return std::ranges::any_of(program_, [](const Instruction& each) { return each.code == Code::kStride; });
 }
 
+bool IntegerExpression::uses_written() const {
+  return std::ranges::any_of(program_, [](const Instruction& each) { return each.code == Code::kWritten; });
+}
+
 // The value of an instruction that takes nothing from the stack; null: it has no value.
 const std::int64_t* IntegerExpression::value_of(const Instruction& instruction,
                                                 const IntegerVariables& variables) const {
   switch (instruction.code) {
     case Code::kConstant: return &instruction.operand;
     case Code::kTokens: return &variables.n;
+    case Code::kWritten: return &variables.written;
     case Code::kStride: return variables.strides.find(names_[instruction.operand]);
     default: break;
   }

@@ -3,8 +3,9 @@
 //
 // Grammar: + - * / (floor) % (sign of the divisor), parentheses, min(a, b), max(a, b), ceil_div(a, b), decimal
 // integers, which a minus sign may precede, and the variables n (tokens), ld.NAME (elements from line to line of the
-// operand NAME) and fact.NAME (a fact of the packed weight). Tuned files before version 4 have ldx, ldy and ldr for
-// ld.x, ld.y and ld.residual. Values are 64-bit; division by zero and overflow are errors.
+// operand NAME), fact.NAME (a fact of the packed weight) and written (1 where earlier kernels of the stream may write
+// the packed weight, otherwise 0). Tuned files before version 4 have ldx, ldy and ldr for ld.x, ld.y and ld.residual.
+// Values are 64-bit; division by zero and overflow are errors.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ namespace sparsmith {
 
 struct IntegerVariables {
   std::int64_t n = 1;
+  std::int64_t written = 0;
   NamedValues<std::int64_t> strides{};  // by the names of operands
   const Facts* facts = nullptr;         // null: no facts
 };
@@ -37,10 +39,11 @@ class IntegerExpression {
 
   // Error: kInvalidArgument, also when a variable has no value.
   Result<std::int64_t> evaluate(const IntegerVariables& variables) const;
-  // The expression with the value of each fact in place of its name, so that evaluate() looks nothing up. Error:
-  // kNotFound for a missing fact.
-  Result<IntegerExpression> with_facts(const Facts& facts) const;
+  // The expression with the value of each fact, and that of `written`, in place of its name, so that evaluate() looks
+  // nothing up. Error: kNotFound for a missing fact.
+  Result<IntegerExpression> with_facts(const Facts& facts, std::int64_t written = 0) const;
   bool uses_strides() const;
+  bool uses_written() const;
   const std::string& text() const { return text_; }
   bool operator==(const IntegerExpression& other) const { return text_ == other.text_; }
 
@@ -48,6 +51,7 @@ class IntegerExpression {
   enum class Code : std::uint8_t {
     kConstant,
     kTokens,
+    kWritten,
     kStride,
     kFact,
     kAdd,

@@ -153,10 +153,11 @@ Drawn draw(std::mt19937_64& random, const IntegerVariables& variables, int depth
           random() % 8 == 0 ? static_cast<std::int64_t>(random()) : static_cast<std::int64_t>(random() % 40) - 8;
       return {std::to_string(constant), constant};
     }
-    switch (random() % 4) {
+    switch (random() % 5) {
       case 0: return {"n", variables.n};
-      case 1: return {"ld.x", *variables.strides.find("x")};
-      case 2: return {"ld.y_2", *variables.strides.find("y_2")};
+      case 1: return {"written", variables.written};
+      case 2: return {"ld.x", *variables.strides.find("x")};
+      case 3: return {"ld.y_2", *variables.strides.find("y_2")};
       default: return {"fact.rows", variables.facts->at("rows")};
     }
   }

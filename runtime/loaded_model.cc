@@ -140,7 +140,9 @@ Result<LoadedWeight> load_weight(const TunedWeight& weight, const LoadedModel& m
   for (const TunedOperator& op : weight.operators) {
     SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one,
                                LoadedOperator::bind(weight, op, model.context, [&](const TunedPacking& packing) {
-                                 return names_of(packings.at(&packing), packing.facts, model);
+                                 PlanNames names = names_of(packings.at(&packing), packing.facts, model);
+                                 names.written = !loaded.writers.empty() && op.spec.multiplies_weight();
+                                 return names;
                                }));
     loaded.operators.push_back(std::move(one));
   }

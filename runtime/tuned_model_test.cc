@@ -327,6 +327,31 @@ TEST_F(TunedModelTest, EachRunIsHeldToItsWorkspace) {
   EXPECT_TRUE(fake_cuda().violations.empty());
 }
 
+TEST_F(TunedModelTest, KernelsBeginEarlyBehindAWriteOnlyIfTheyWaitForIt) {
+  sample_.contents().weights.resize(1);
+  TunedWeight& weight = sample_.contents().weights[0];
+  weight.packings[0].writers = {TunedSample::writer()};
+  for (const bool asks : {false, true}) {
+    for (TunedChoice& choice : weight.operators[0].choices) {
+      PlanStep& product = choice.plan.steps[0];
+      if (product.kernel != "fake_csr") continue;
+      product.programmatic_launch = true;
+      if (asks) product.arguments[6].value = IntegerExpression::of("1 + written");  // two rows, if it is 1
+    }
+    ASSERT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
+    for (const bool updatable : {false, true}) {
+      const auto model = TunedModel::load(path_, 0, {.updatable = updatable});
+      ASSERT_TRUE(model.ok()) << model.status().to_string();
+      y_.assign(4, -1);
+      const Status run = model->weight("fc/1")->op()->run(
+          {.operands = {{"x", {x_.data()}}, {"y", {y_.data()}}, {"bias", {bias_.data()}}}, .tokens = 1}, nullptr);
+      ASSERT_TRUE(run.ok()) << run.to_string();
+      EXPECT_EQ(fake_cuda().launches.back().programmatic, asks || !updatable);
+      EXPECT_EQ(y_[1] != -1, updatable || !asks);
+    }
+  }
+}
+
 TEST_F(TunedModelTest, TakesNewValues) {
   for (std::size_t i = 0; i < 2; ++i) sample_.contents().weights[i].packings[0].writers = {TunedSample::writer()};
   sample_.contents().weights.pop_back();

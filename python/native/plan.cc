@@ -197,10 +197,8 @@ Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string
   hash_ = argument_of(text());
   for (TunedOperator& op : weight_.operators) {
     for (TunedChoice& choice : op.choices) {
-      if (values != Values::kConstant && op.spec.multiplies_weight()) {
-        // The kernel in front writes the weight.
-        if (!choice.plan.steps.empty()) choice.plan.steps[0].programmatic_launch = false;
-      } else if (begins_with_weight(choice.plan)) {
+      const bool written = values != Values::kConstant && op.spec.multiplies_weight();
+      if (!written && begins_with_weight(choice.plan)) {
         // The kernel in front may end while ours loads its weight. A relayout of x has nothing to load before.
         launch_programmatically(choice.plan, true);
       }
@@ -440,7 +438,9 @@ Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAdd
   for (const TunedOperator& op : weight_.operators) {
     SPARSMITH_ASSIGN_OR_RETURN(
         LoadedOperator one, LoadedOperator::bind(weight_, op, bound->context, [&](const TunedPacking& packing) {
-          return names(static_cast<std::size_t>(&packing - weight_.packings.data()), packing.facts);
+          PlanNames found = names(static_cast<std::size_t>(&packing - weight_.packings.data()), packing.facts);
+          found.written = values_ != Values::kConstant && op.spec.multiplies_weight();
+          return found;
         }));
     bound->weight.operators.push_back(std::move(one));
   }

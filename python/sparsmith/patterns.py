@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import nn
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from sparsmith._library import SparsmithError
 
@@ -381,32 +382,87 @@ def _arrays(name: str, facts: dict[str, int], of: _Tiles, pattern: BlockPattern)
     return arrays, bounds
 
 
-def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int, pattern: BlockPattern) -> None:
-    """Writes the arrays of a pattern into the packed bytes of a weight, on their device. ``packings``: as the plan describes
-    them. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern."""
-    of, bounds, made = _Tiles(pattern), [], []
-    for packing in packings:
-        turned = of.transposed() if packing["packing"].endswith("_transposed") else of
-        arrays, bounded = _arrays(packing["packing"], packing["facts"], turned, pattern)
-        bounds += [(*bound, packing["packing"]) for bound in bounded]
-        made.append((packing["arrays"], arrays, turned))
-    used = torch.stack([bound[0] for bound in bounds]).tolist() if bounds and len(pattern.blocks) else []
-    for tiles, (_, capacity, name) in zip(used, bounds, strict=False):
+class _Written:
+    """The arrays of a pattern on their way into the packed bytes of a weight."""
+
+    def __init__(self, packings: Iterable[dict], pattern: BlockPattern) -> None:
+        of, self.bounds, self.arrays = _Tiles(pattern), [], []
+        used = []
+        for packing in packings:
+            turned = of.transposed() if packing["packing"].endswith("_transposed") else of
+            arrays, bounded = _arrays(packing["packing"], packing["facts"], turned, pattern)
+            used += [number for number, _ in bounded]
+            self.bounds += [(capacity, packing["packing"]) for _, capacity in bounded]
+            self.arrays.append((packing["arrays"], arrays, turned))
+        self.used = torch.stack(used) if used and len(pattern.blocks) else None
+
+    def put(self, packed: torch.Tensor, itemsize: int) -> None:
+        for places, arrays, turned in self.arrays:
+            for name, value in arrays.items():
+                place = places.get(name)
+                if place is None or place["bytes"] == 0:
+                    continue
+                to = packed[place["offset"]:place["offset"] + place["bytes"]]
+                if isinstance(value, int):
+                    (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
+                    continue
+                numbers = _runs(value[1], value[0], turned) if isinstance(value, tuple) else value
+                # Whole numbers keep their lowest bits. Those at the begin that no pattern changes are left out.
+                to.view(torch.int16 if place["bytes"] == 2 * numbers.numel() else torch.int32)[-numbers.numel():].copy_(numbers)
+
+
+def _check_room(used: torch.Tensor | None, bounds: list[tuple[int, str]]) -> None:
+    for tiles, (capacity, name) in zip(used.tolist() if used is not None else [], bounds, strict=False):
         if tiles > capacity:
             raise SparsmithError(f"the pattern takes {tiles} tiles of packing {name}, which has room for {capacity}: tune again "
                                  "for a weight of this pattern")
-    for places, arrays, turned in made:
-        for name, value in arrays.items():
-            place = places.get(name)
-            if place is None or place["bytes"] == 0:
-                continue
-            to = packed[place["offset"]:place["offset"] + place["bytes"]]
-            if isinstance(value, int):
-                (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
-                continue
-            numbers = _runs(value[1], value[0], turned) if isinstance(value, tuple) else value
-            # Whole numbers keep their lowest bits. Those at the begin that no pattern changes are left out.
-            to.view(torch.int16 if place["bytes"] == 2 * numbers.numel() else torch.int32)[-numbers.numel():].copy_(numbers)
+
+
+@functools.cache
+def _pool(device: torch.device):
+    """Of the memory of all graphs of a device: no two run at once, and none needs what another one has left."""
+    return torch.cuda.graph_pool_handle()
+
+
+class _Graphs:
+    """CUDA graphs that write a pattern of as many blocks: hundreds of small kernels, which the host would start one by one."""
+
+    def __init__(self, packed: torch.Tensor, packings: Iterable[dict], itemsize: int, pattern: BlockPattern) -> None:
+        self.blocks = pattern.blocks.clone()
+        self.find, self.put = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        options = {"pool": _pool(packed.device), "capture_error_mode": "thread_local"}
+        with torch.cuda.device(packed.device), torch.cuda.graph(self.find, **options):
+            written = _Written(packings, BlockPattern(self.blocks, pattern.side, pattern.shape))
+        self.used, self.bounds = written.used, written.bounds
+        with torch.cuda.device(packed.device), torch.cuda.graph(self.put, **options):
+            written.put(packed, itemsize)
+
+    def write(self, pattern: BlockPattern) -> None:
+        self.blocks.copy_(pattern.blocks)
+        self.find.replay()
+        _check_room(self.used, self.bounds)
+        self.put.replay()
+
+
+_graphs: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by the packed bytes; None: written once
+
+
+def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int, pattern: BlockPattern) -> None:
+    """Writes the arrays of a pattern into the packed bytes of a weight, on their device. ``packings``: as the plan describes
+    them. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern.
+
+    Patterns of large blocks, whose arrays are small, are written by CUDA graphs from the third time on."""
+    graphs = _graphs.get(packed)
+    if graphs is not None:
+        graphs.write(pattern)
+        return
+    written = _Written(packings, pattern)
+    _check_room(written.used, written.bounds)
+    written.put(packed, itemsize)
+    if not packed.is_cuda or not keeps(pattern.side) or not len(pattern.blocks):
+        return
+    # All that is kept for several patterns (_steps) is there by now: none of it is made while a graph is captured.
+    _graphs[packed] = _Graphs(packed, packings, itemsize, pattern) if packed in _graphs else None
 
 
 __all__ = ["BlockPattern", "Carry", "blocked", "from_triplets", "unblocked"]

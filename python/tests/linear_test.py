@@ -302,6 +302,21 @@ def test_first_call_inside_of_a_capture(tuned_layers, gpu):
 
 
 @pytest.mark.gpu
+def test_two_devices_of_a_process(tuned_layers, gpu):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    made = tuned_layers(torch.float16, gpu)
+    sparse = [sparse_of(made, f"cuda:{index}") for index in (1, 0)]  # of one file, in one plan
+    x = torch.randn(3, 160, dtype=torch.float16)
+    with torch.no_grad():
+        for _ in range(2):
+            outputs = [layer(x.to(layer.packed.device)) for layer in sparse]
+            assert [y.device.index for y in outputs] == [1, 0]
+            assert torch.equal(outputs[0].cpu(), outputs[1].cpu())
+    close(outputs[1], made[0](x.to(gpu)), torch.float16)
+
+
+@pytest.mark.gpu
 def test_memory_does_not_grow(tuned_layers, gpu):
     sparse = sparse_of(tuned_layers(torch.float16, gpu), gpu)
     x = torch.randn(3, 160, dtype=torch.float16, device=gpu)

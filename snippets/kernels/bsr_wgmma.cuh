@@ -106,7 +106,7 @@ struct BsrWgmmaKernel {
 
   // x_map: of the same X as `input`, if that is aligned.
   static SPARSMITH_DEVICE void run(const Weight& weight, const TensorMap& x_map, const Input& input,
-                                   const Output& output, int n, u8* shared) {
+                                   const Output& output, int n, bool written, u8* shared) {
     launch_dependents();
     const Work work{weight, x_map, input, n, shared};
     if (thread_index() < kStages) {
@@ -114,6 +114,9 @@ struct BsrWgmmaKernel {
       arrival_barrier_init(work.empty(thread_index()), kMultipliers);
     }
     block_barrier();
+    if (written) {
+      wait_for_previous();  // W may be read
+    }
     const int warp = thread_index() / 32;
     if (warp < kMultipliers) {
       wait_for_previous();  // Y may be read

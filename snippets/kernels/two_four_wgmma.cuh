@@ -67,7 +67,7 @@ struct TwoFourWgmmaKernel {
 
   // Multiplies strips [first_strip, end_strip). x_map: of the same X as `input`, if that is aligned.
   static SPARSMITH_DEVICE void run(const Tiles& tiles, const TensorMap& x_map, const Input& input, const Output& output,
-                                   int rows, int first_strip, int end_strip, int n, u8* shared) {
+                                   int rows, int first_strip, int end_strip, int n, bool written, u8* shared) {
     launch_dependents();
     const int end = end_strip > first_strip ? end_strip : first_strip;
     const Work work{tiles, x_map, input, rows, first_strip, end, n, shared};
@@ -76,6 +76,9 @@ struct TwoFourWgmmaKernel {
       arrival_barrier_init(work.empty(thread_index()), kMultipliers);
     }
     block_barrier();
+    if (written) {
+      wait_for_previous();  // W may be read
+    }
     const int warp = thread_index() / 32;
     if (warp < kMultipliers) {
       if constexpr (kMovesRegisters) take_registers<kMultiplierRegisters>();

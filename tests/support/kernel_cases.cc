@@ -227,7 +227,8 @@ std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high) {
 std::string KernelCase::text() const {
   return fmt::format("{} x {}, {} nonzeros, N = {}, {}, inputs {}{}; {}", matrix.rows, matrix.cols, matrix.nnz(),
                      problem.tokens, problem.spec.name(), static_cast<int>(inputs.kind),
-                     small_grid ? ", small grid" : "", config.text() + (programmatic ? ", programmatic" : ""));
+                     small_grid ? ", small grid" : "",
+                     config.text() + (programmatic ? ", programmatic" : "") + (written ? ", written" : ""));
 }
 
 std::vector<std::string> kernel_families() {
@@ -393,6 +394,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
         each.problem.spec.kind = OperatorKind::kSpmmTransposed;
       each.small_grid = random() % 3 == 0;
       each.programmatic = (kernel + weight) % 2 == 0;
+      each.written = each.inputs.seed / 64 % 2 == 0;
       cases.push_back(std::move(each));
     }
   }

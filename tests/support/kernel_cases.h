@@ -32,6 +32,7 @@ struct KernelCase {
   bool programmatic = false;  // launch programmatically: the emulator then sees what is touched before it is waited for
   const Coding* coding = nullptr;  // of the packing, which otherwise holds values of the weight's type
   bool small_grid = false;         // launch fewer blocks than there is work for, so that kernels go round
+  bool written = false;            // earlier kernels may write the weight, where a kernel asks
   std::string text() const;
 };
 

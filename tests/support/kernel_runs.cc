@@ -74,7 +74,7 @@ ReferenceSums eigen_sums_over_tokens(const ReferenceProblem& problem) {
 
 // As the family packs it, in the coding of the case.
 Result<PackedWeight> pack_case(const KernelCase& test_case, const Family& family_of_case) {
-  const auto& [matrix, problem, config, inputs, programmatic, coding, small_grid] = test_case;
+  const auto& [matrix, problem, config, inputs, programmatic, coding, small_grid, written] = test_case;
   const CsrMatrix weight = multiplied(problem.spec.kind, matrix);
   if (coding == nullptr) return family_of_case.pack(config, problem, weight);
   return pack(coded_packing(family_of_case.packing(config, problem), *coding), weight, problem.spec.type);
@@ -123,6 +123,11 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       without ? generate_without(*without, *family_of_case, test_case.config, test_case.problem, packed)
               : family_of_case->generate(test_case.config, test_case.problem, packed));
   launch_programmatically(candidate.plan, test_case.programmatic);
+  if (test_case.written) {
+    for (PlanStep& step : candidate.plan.steps)
+      for (PlanArgument& argument : step.arguments)
+        if (argument.value.uses_written()) argument.value = IntegerExpression::of("max(written, 1)");
+  }
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {

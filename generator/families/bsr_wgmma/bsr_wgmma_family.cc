@@ -83,12 +83,13 @@ KernelText bsr_wgmma_text(const BsrWgmmaConfig& config, const Problem& problem) 
                      {"int", "block_rows", integer("fact.block_rows")},
                      {"const __grid_constant__ TensorMap", "x_map",
                       tensor_map("x", spec.cols, {config.token_tile, config.block_columns})}};
+  text.parameters.push_back({"int", "written", integer("written")});
   add_input_parameters(spec, text);
   add_output_parameters(text);
   text.body = std::string(kMakeOutput) +
               "const Kernel::Weight weight{values, row_blocks, block_columns, row_order, rows, block_rows};\n"
               "const Input input(x, ldx, cols, n);\n"
-              "Kernel::run(weight, x_map, input, output, n, shared_memory());";
+              "Kernel::run(weight, x_map, input, output, n, written != 0, shared_memory());";
   return text;
 }
 

@@ -100,11 +100,13 @@ KernelText two_four_wgmma_text(const TwoFourWgmmaConfig& config, const Problem& 
       {"int", "rows", integer(spec.rows)},
       {"const __grid_constant__ TensorMap", "x_map", tensor_map("x", spec.cols, {.lines = config.token_tile})}};
   const std::string range = make_part_range(config.column_parts, "strip", "strips", text);
+  text.parameters.push_back({"int", "written", integer("written")});
   add_input_parameters(spec, text);
-  text.body = make_part_output(spec, split, "0", text) + range +
-              "const Kernel::Tiles weight{tiles, strips};\n"
-              "const Input input(x, ldx, cols, n);\n"
-              "Kernel::run(weight, x_map, input, output, rows, first_strip, end_strip, n, shared_memory());";
+  text.body =
+      make_part_output(spec, split, "0", text) + range +
+      "const Kernel::Tiles weight{tiles, strips};\n"
+      "const Input input(x, ldx, cols, n);\n"
+      "Kernel::run(weight, x_map, input, output, rows, first_strip, end_strip, n, written != 0, shared_memory());";
   return text;
 }
 

@@ -64,6 +64,10 @@ const std::vector<Mutation>& mutations() {
        })},
       {"tensor cores need not see X that is not aligned", "tensor_reads_follow();\n      warp_barrier();",
        "warp_barrier();", blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return !aligned_input(each); })},
+      {"W is read before it may be", "wait_for_previous();  // W may be read", "",
+       blocks([](const BsrWgmmaConfig&, const PackedCase& each) {
+         return each.programmatic && each.written && shows(each);
+       })},
       {"X is read before it may be", "wait_for_previous();  // X may be read; the first", "// the first",
        blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return each.programmatic && aligned_input(each); })},
       {"every block is the row's last", "cursors[r].block)", "cursors[r].end - 1)", blocks(several_rows)},

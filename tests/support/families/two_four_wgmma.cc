@@ -90,6 +90,8 @@ const std::vector<Mutation>& mutations() {
       {"tensor cores need not see X that is not aligned", "tensor_reads_follow();\n      warp_barrier();",
        "warp_barrier();",
        strips([](const TwoFourWgmmaConfig&, const PackedCase& each) { return !aligned_input(each); })},
+      {"W is read before it may be", "wait_for_previous();  // W may be read", "",
+       strips([](const TwoFourWgmmaConfig&, const PackedCase& each) { return each.programmatic && each.written; })},
       {"X is read before it may be", "wait_for_previous();  // X may be read; the first", "// the first",
        strips(
            [](const TwoFourWgmmaConfig&, const PackedCase& each) { return each.programmatic && aligned_input(each); })},
