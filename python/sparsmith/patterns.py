@@ -261,8 +261,8 @@ def _columns(rows: int, columns: int, device: torch.device) -> torch.Tensor:
     return torch.arange(columns, dtype=torch.int32, device=device).repeat(rows)
 
 
-# Each packer returns the arrays of a packing, the place of each element, [squares, side, side], or None, and pairs of a number
-# and its bound.
+# Each packer returns pairs of a number and its bound, and what makes the arrays of the packing: few of them are there at once. An
+# array of values comes as the place of each element, [squares, side, side], and the facts of the packing.
 
 
 @functools.cache
@@ -280,15 +280,21 @@ def _pack_lines(packing: str, facts: dict[str, int], of: _Tiles):
     width, height = int(packing.removesuffix("_transposed")[-2:]), 64
     tile, held = of.grid(height, width)
     number = held.view(-1).cumsum(0)  # from 1
-    columns = of.new(facts["blocks"] + 1)  # the first one takes what is not held
-    columns[(number * held.view(-1)).clamp_(max=facts["blocks"])] = _columns(*held.shape, of.device)
-    down, across = height // of.side, width // of.side
-    square = of.rows % down * across + of.columns % across
-    place = _line_places(width, of.side, packing.endswith("_transposed"), of.device)[square]
-    place += (number[tile] * (height * width))[:, None, None]
-    arrays = {"row_blocks": number.view_as(held)[:, -1], "block_columns": columns[1:],  # the first row begins at 0
-              "row_order": held.sum(1).argsort(descending=True, stable=True)}
-    return arrays, place, [(number[-1], facts["blocks"])]
+
+    def arrays():
+        columns = of.new(facts["blocks"] + 1)  # the first one takes what is not held
+        columns[(number * held.view(-1)).clamp_(max=facts["blocks"])] = _columns(*held.shape, of.device)
+        down, across = height // of.side, width // of.side
+        square = of.rows % down * across + of.columns % across
+        place = _line_places(width, of.side, packing.endswith("_transposed"), of.device)[square]
+        place += (number[tile] * (height * width))[:, None, None]
+        made = {"row_blocks": number.view_as(held)[:, -1], "block_columns": columns[1:],  # the first row begins at 0
+                "row_order": held.sum(1).argsort(descending=True, stable=True), "place_runs": (place, facts)}
+        if facts["place_kind"] == _PLACES:
+            made["blocks"] = 0x8000 - (1 << 16)  # nothing
+        return made
+
+    return [(number[-1], facts["blocks"])], arrays
 
 
 def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Tiles):
@@ -336,11 +342,11 @@ def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Tiles):
     word = row if words == 1 else row * words + torch.div(bit, 32, rounding_mode="floor")[:, None]
     masks.scatter_add_(0, word.view(-1), of.bits(bit % 32)[:, None].expand_as(row).reshape(-1))
     begin = of.new((dump + 1) * height, _LARGEST)
-    begin.scatter_reduce_(0, row.view(-1), of.words[:, :, 0].reshape(-1), "amin")
+    begin.scatter_reduce_(0, row.view(-1), of.values[:, :, 0].to(torch.int32).reshape(-1), "amin")
     begin.masked_fill_(begin == _LARGEST, 0)
     arrays = {"group_panels": group_panels, "group_tiles": group_tiles, "columns": columns[:-1],
               "masks": masks[:-height * words], "firsts": begin[:-height]}
-    return arrays, None, [(begins[-1], dump), (groups.sum(), capacity)]
+    return [(begins[-1], dump), (groups.sum(), capacity)], lambda: arrays
 
 
 def _runs(facts: dict[str, int], place: torch.Tensor, of: _Tiles) -> torch.Tensor:
@@ -365,21 +371,16 @@ def _masks(facts: dict[str, int], of: _Tiles) -> torch.Tensor:
 
 
 def _arrays(name: str, facts: dict[str, int], of: _Tiles, pattern: BlockPattern):
-    """The arrays of a packing by name, and its bounds."""
+    """Of a packing, as packers return them."""
     if name.startswith("csr"):
-        return {"segments": pattern.segments().view(-1), "columns": pattern.column_indices()}, []
+        return [], lambda: {"segments": pattern.segments().view(-1), "columns": pattern.column_indices()}
     if name.startswith("tile_masks"):
-        arrays, _, bounds = _pack_tile_masks(name, facts, of)
-        return arrays, bounds
-    if name == "dense":
-        if facts["place_kind"] == _MASKS:
-            return {"place_runs": _masks(facts, of)}, []
-        return {"place_runs": pattern.positions(), "values": 0}, []
-    arrays, place, bounds = _pack_lines(name, facts, of)
-    if facts["place_kind"] == _PLACES:
-        arrays["blocks"] = 0x8000 - (1 << 16)  # nothing
-    arrays["place_runs"] = place, facts
-    return arrays, bounds
+        return _pack_tile_masks(name, facts, of)
+    if name != "dense":
+        return _pack_lines(name, facts, of)
+    if facts["place_kind"] == _MASKS:
+        return [], lambda: {"place_runs": _masks(facts, of)}
+    return [], lambda: {"place_runs": pattern.positions(), "values": 0}
 
 
 class _Written:
@@ -390,7 +391,7 @@ class _Written:
         used = []
         for packing in packings:
             turned = of.transposed() if packing["packing"].endswith("_transposed") else of
-            arrays, bounded = _arrays(packing["packing"], packing["facts"], turned, pattern)
+            bounded, arrays = _arrays(packing["packing"], packing["facts"], turned, pattern)
             used += [number for number, _ in bounded]
             self.bounds += [(capacity, packing["packing"]) for _, capacity in bounded]
             self.arrays.append((packing["arrays"], arrays, turned))
@@ -398,7 +399,7 @@ class _Written:
 
     def put(self, packed: torch.Tensor, itemsize: int) -> None:
         for places, arrays, turned in self.arrays:
-            for name, value in arrays.items():
+            for name, value in arrays().items():
                 place = places.get(name)
                 if place is None or place["bytes"] == 0:
                     continue
