@@ -215,19 +215,15 @@ class _Tiles:
         self.shape, self.device = pattern.shape, pattern.blocks.device
         self.rows, self.columns = pattern.rows, pattern.columns  # of squares
         side, parts = pattern.side, pattern.side // self.side
-        step = _steps(side, self.device)
-        values = (pattern.runs * side)[:, :, None] + step if side > 1 else pattern.runs[:, :, None]
+        values = (pattern.runs * side).to(torch.int32)[:, :, None]
+        if side > 1:
+            values = values + _steps(side, self.device).to(torch.int32)
         if parts > 1:
             part = _steps(parts, self.device)
             self.rows = ((self.rows * parts)[:, None, None] + part[:, None]).expand(-1, parts, parts).reshape(-1)
             self.columns = ((self.columns * parts)[:, None, None] + part).expand(-1, parts, parts).reshape(-1)
             values = values.view(-1, parts, self.side, parts, self.side).transpose(2, 3).reshape(-1, self.side, self.side)
-        self.values = values  # the number of each: [squares, side, side]
-
-    @functools.cached_property
-    def words(self) -> torch.Tensor:
-        """The values in 32 bits."""
-        return self.values.to(torch.int32)
+        self.values = values  # the number of each: int32 [squares, side, side]
 
     def new(self, size: int, fill: int = 0) -> torch.Tensor:
         return torch.full((size,), fill, dtype=torch.int32, device=self.device)
@@ -342,22 +338,19 @@ def _pack_tile_masks(packing: str, facts: dict[str, int], of: _Tiles):
     word = row if words == 1 else row * words + torch.div(bit, 32, rounding_mode="floor")[:, None]
     masks.scatter_add_(0, word.view(-1), of.bits(bit % 32)[:, None].expand_as(row).reshape(-1))
     begin = of.new((dump + 1) * height, _LARGEST)
-    begin.scatter_reduce_(0, row.view(-1), of.values[:, :, 0].to(torch.int32).reshape(-1), "amin")
+    begin.scatter_reduce_(0, row.view(-1), of.values[:, :, 0].reshape(-1), "amin")
     begin.masked_fill_(begin == _LARGEST, 0)
     arrays = {"group_panels": group_panels, "group_tiles": group_tiles, "columns": columns[:-1],
               "masks": masks[:-height * words], "firsts": begin[:-height]}
     return [(begins[-1], dump), (groups.sum(), capacity)], lambda: arrays
 
 
-def _runs(facts: dict[str, int], place: torch.Tensor, of: _Tiles) -> torch.Tensor:
-    """The array place_runs (formats/places.h)."""
+def _write_runs(place: torch.Tensor, facts: dict[str, int], of: _Tiles, runs: torch.Tensor) -> None:
+    """Into the array place_runs (formats/places.h)."""
     if facts["place_kind"] == _PLACES:
-        runs = of.new(facts["places"])
         runs[of.values] = place.to(torch.int32)
-        return runs
-    sources = of.new(facts["places"], _NONE)
-    sources[place] = of.words
-    return sources
+    else:
+        runs.fill_(_NONE)[place] = of.values
 
 
 def _masks(facts: dict[str, int], of: _Tiles) -> torch.Tensor:
@@ -399,17 +392,23 @@ class _Written:
 
     def put(self, packed: torch.Tensor, itemsize: int) -> None:
         for places, arrays, turned in self.arrays:
-            for name, value in arrays().items():
-                place = places.get(name)
-                if place is None or place["bytes"] == 0:
-                    continue
-                to = packed[place["offset"]:place["offset"] + place["bytes"]]
-                if isinstance(value, int):
-                    (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
-                    continue
-                numbers = _runs(value[1], value[0], turned) if isinstance(value, tuple) else value
-                # Whole numbers keep their lowest bits. Those at the begin that no pattern changes are left out.
-                to.view(torch.int16 if place["bytes"] == 2 * numbers.numel() else torch.int32)[-numbers.numel():].copy_(numbers)
+            _put(packed, itemsize, places, arrays(), turned)
+
+
+def _put(packed: torch.Tensor, itemsize: int, places: dict[str, dict], arrays: dict, of: _Tiles) -> None:
+    """Writes the arrays of a packing to their places."""
+    for name, value in arrays.items():
+        place = places.get(name)
+        if place is None or place["bytes"] == 0:
+            continue
+        to = packed[place["offset"]:place["offset"] + place["bytes"]]
+        if isinstance(value, int):
+            (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
+        elif isinstance(value, tuple):
+            _write_runs(*value, of, to.view(torch.int32))
+        else:
+            # Whole numbers keep their lowest bits. Those at the begin that no pattern changes are left out.
+            to.view(torch.int16 if place["bytes"] == 2 * value.numel() else torch.int32)[-value.numel():].copy_(value)
 
 
 def _check_room(used: torch.Tensor | None, bounds: list[tuple[int, str]]) -> None:
