@@ -94,9 +94,16 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
   for (const PlanStep& plan_step : plan.steps) {
     Step step;
     SPARSMITH_ASSIGN_OR_RETURN(step.plan, step_of(plan_step, facts));
-    if (names.written && bound.steps_.empty())
-      step.plan.programmatic_launch = std::ranges::any_of(
-          plan_step.arguments, [](const PlanArgument& argument) { return argument.value.uses_written(); });
+    if (names.written) {
+      const bool asks =
+          std::ranges::any_of(plan_step.arguments, [](const auto& each) { return each.value.uses_written(); });
+      const bool reads = std::ranges::count(plan_step.arguments, PlanArgument::Kind::kPacked, &PlanArgument::kind) > 0;
+      if (bound.steps_.empty()) {
+        step.plan.programmatic_launch = asks;
+      } else if (reads && !asks && bound.steps_[0].plan.programmatic_launch) {
+        step.plan.programmatic_launch = false;  // it would begin before the first step has waited
+      }
+    }
     if (names.compute_capability < kProgrammaticFrom) step.plan.programmatic_launch = false;
     if (plan_step.kind == PlanStep::Kind::kLaunch) {
       step.kernel = names.kernel(plan_step.kernel);

@@ -23,7 +23,8 @@ struct PlanNames {
   std::function<Result<std::shared_ptr<const DenseMatmul>>()> matmul;
   int compute_capability = 0;  // of the device; below 90, no step is launched programmatically
   // Whether earlier kernels of the stream may write the packed weight. Then the first step is launched programmatically
-  // if it can be told so, by an argument of `written`, and no other first step is.
+  // if it can be told so, by an argument of `written`, and no other first step is; nor is a step behind such a first
+  // one that reads the packed weight and cannot be told.
   bool written = false;
 };
 

@@ -350,6 +350,20 @@ TEST_F(TunedModelTest, KernelsBeginEarlyBehindAWriteOnlyIfTheyWaitForIt) {
       EXPECT_EQ(y_[1] != -1, updatable || !asks);
     }
   }
+  // A second kernel that reads the weight would begin before the first one has waited.
+  std::vector<PlanStep>& steps = weight.operators[0].choices[0].plan.steps;
+  steps.push_back(steps[0]);
+  for (const bool asks : {false, true}) {
+    steps[1].arguments[6].value = asks ? IntegerExpression::of("1 + written") : IntegerExpression(2);
+    ASSERT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
+    const auto model = TunedModel::load(path_, 0, {.updatable = true});
+    ASSERT_TRUE(model.ok()) << model.status().to_string();
+    const Status run = model->weight("fc/1")->op()->run(
+        {.operands = {{"x", {x_.data()}}, {"y", {y_.data()}}, {"bias", {bias_.data()}}}, .tokens = 1}, nullptr);
+    ASSERT_TRUE(run.ok()) << run.to_string();
+    EXPECT_TRUE(std::prev(fake_cuda().launches.end(), 2)->programmatic);
+    EXPECT_EQ(fake_cuda().launches.back().programmatic, asks);
+  }
 }
 
 TEST_F(TunedModelTest, TakesNewValues) {
