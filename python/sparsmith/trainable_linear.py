@@ -11,6 +11,7 @@ from torch import nn
 from sparsmith import ops, patterns
 from sparsmith._library import SparsmithError
 from sparsmith.linear import SparseLinear
+from sparsmith.pattern_packing import write_pattern
 from sparsmith.patterns import BlockPattern, Carry
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
@@ -177,7 +178,7 @@ class TrainableSparseLinear(SparseLinear):
         self._know()
         if self.moving_block:
             packed = torch.zeros(tuned.packed_bytes, dtype=torch.uint8, device=self.values.device)
-            patterns.write_pattern(packed, tuned.packings, tuned.dtype.itemsize, self.block_pattern())
+            write_pattern(packed, tuned.packings, tuned.dtype.itemsize, self.block_pattern())
             self.packed = packed
         else:
             self.packed = file.packed(name).to(self.values.device)
@@ -219,7 +220,7 @@ class TrainableSparseLinear(SparseLinear):
             raise SparsmithError(f"the pattern has {pattern.nnz} elements, and the layer {count}: update_pattern moves as many "
                                  "elements as there are")
         if self.tuned is not None:
-            patterns.write_pattern(self.packed, self.tuned.packings, self.tuned.dtype.itemsize, pattern)
+            write_pattern(self.packed, self.tuned.packings, self.tuned.dtype.itemsize, pattern)
         carry = old.carry_to(pattern)
         self.values.copy_(carry(self.values))
         self._blocks, self._row_offsets, self._column_indices = pattern.blocks, None, None
