@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import nn
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "examples" / "pytorch"))
-from moving_patterns import Text, in_block, make_sparse
+from moving_patterns import Text, begin_sparse, make_sparse
 
 import sparsmith
 
@@ -51,10 +51,7 @@ def rank_main(rank, ranks, folder, name, options):
     torch.manual_seed(0)
     task = Text(options, device.type)
     model = task.model().to(device)
-    sparsmith.prune.random_(model, options.sparsity, pattern=(options.block, options.block), filter_fn=in_block, seed=0)
-    for key, parameter in model.named_parameters():
-        if in_block(model, key) and key.endswith(".weight") and parameter.dim() == 2:
-            parameter.data /= (1 - options.sparsity) ** 0.5
+    begin_sparse(model, options, 0)
     if rank == 0:
         make_sparse(model, task, options.block, pathlib.Path(folder))
     dist.barrier()

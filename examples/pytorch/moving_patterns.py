@@ -86,6 +86,14 @@ def in_block(_module: nn.Module, name: str) -> bool:
     return name.startswith("blocks.")
 
 
+def begin_sparse(model: nn.Module, options: argparse.Namespace, seed: int) -> None:
+    """Prunes the blocks at random; their outputs stay as large as those of dense layers."""
+    sparsmith.prune.random_(model, options.sparsity, pattern=(options.block, options.block), filter_fn=in_block, seed=seed)
+    for name, parameter in model.named_parameters():
+        if in_block(model, name) and name.endswith(".weight") and parameter.dim() == 2:
+            parameter.data /= (1 - options.sparsity) ** 0.5
+
+
 def make_sparse(model: nn.Module, task: Text | Digits, moving_block: int, folder: pathlib.Path) -> None:
     """Kernels for patterns that move are tuned once: they serve any pattern with as many elements."""
     file = folder / "moving.tuned.safetensors"
@@ -102,11 +110,7 @@ def train(task: Text | Digits, method: str, seed: int, options: argparse.Namespa
     torch.manual_seed(seed)
     model, masks, schedule = task.model().to(device), {}, None
     if method != "dense":
-        block = (options.block, options.block)
-        sparsmith.prune.random_(model, options.sparsity, pattern=block, filter_fn=in_block, seed=seed)
-        for name, parameter in model.named_parameters():  # outputs as large as those of a dense layer
-            if in_block(model, name) and name.endswith(".weight") and parameter.dim() == 2:
-                parameter.data /= (1 - options.sparsity) ** 0.5
+        begin_sparse(model, options, seed)
     if method == "masked dense":
         masks = {layer.weight: layer.weight.detach() != 0 for name, layer in model.named_modules()
                  if isinstance(layer, nn.Linear) and in_block(layer, name)}

@@ -71,7 +71,7 @@ class _Tiles:
         return other
 
 
-@functools.lru_cache(maxsize=64)
+@functools.cache
 def _columns(rows: int, columns: int, device: torch.device) -> torch.Tensor:
     """The columns of the tiles of a grid, row by row."""
     return torch.arange(columns, dtype=torch.int32, device=device).repeat(rows)
@@ -271,18 +271,17 @@ def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int,
     """Writes the arrays of a pattern into the packed bytes of a weight, on their device. ``packings``: as the plan describes
     them. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern.
 
-    Patterns of large blocks, whose arrays are small, are written by CUDA graphs from the third time on."""
+    Patterns of large blocks (``keeps``) are written by CUDA graphs from the third time on."""
     graphs = _graphs.get(packed)
     if graphs is not None:
         graphs.write(pattern)
         return
     written = _Written(packings, pattern)
     _check_room(written.used, written.bounds)
+    if packed.is_cuda and keeps(pattern.side) and len(pattern.blocks):
+        # The first time has made all that several patterns share (steps): none of it is made while a graph is captured.
+        _graphs[packed] = _Graphs(packed, packings, itemsize, pattern) if packed in _graphs else None
     written.put(packed, itemsize)
-    if not packed.is_cuda or not keeps(pattern.side) or not len(pattern.blocks):
-        return
-    # All that is kept for several patterns (steps) is there by now: none of it is made while a graph is captured.
-    _graphs[packed] = _Graphs(packed, packings, itemsize, pattern) if packed in _graphs else None
 
 
 __all__ = ["write_pattern"]

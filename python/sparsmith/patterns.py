@@ -44,7 +44,7 @@ def from_triplets(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tenso
     return positions, values[order]
 
 
-@functools.lru_cache(maxsize=256)
+@functools.cache
 def steps(count: int, device: torch.device) -> torch.Tensor:
     """0, 1, ...: few numbers, of which many patterns need the same."""
     return torch.arange(count, device=device)

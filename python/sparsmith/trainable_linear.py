@@ -200,7 +200,11 @@ class TrainableSparseLinear(SparseLinear):
 
         Raises SparsmithError, with nothing changed, for a layer with ``moving_block`` 0, another number of elements,
         positions that do not ascend, and a pattern that takes more tiles than the packed weight has room for (a quarter more
-        than the pattern that was tuned, or those that all patterns of its blocks need)."""
+        than the pattern that was tuned, or those that all patterns of its blocks need).
+
+        From the third pattern on, patterns of blocks of 8 and more are written by CUDA graphs. These keep scratch memory on the
+        device, for the layer that needs most: some 20 bytes an element of its pattern, and what the allocator adds. Do not call
+        this in two streams of a device at once."""
         if not self.moving_block:
             raise SparsmithError("the pattern of this layer is constant: make it with moving_block=1, or the side of its blocks")
         old, count = self.block_pattern(), self.values.numel()

@@ -82,8 +82,8 @@ KernelText bsr_wgmma_text(const BsrWgmmaConfig& config, const Problem& problem) 
                      {"int", "rows", integer(spec.rows)},
                      {"int", "block_rows", integer("fact.block_rows")},
                      {"const __grid_constant__ TensorMap", "x_map",
-                      tensor_map("x", spec.cols, {config.token_tile, config.block_columns})}};
-  text.parameters.push_back({"int", "written", integer("written")});
+                      tensor_map("x", spec.cols, {config.token_tile, config.block_columns})},
+                     {"int", "written", integer("written")}};
   add_input_parameters(spec, text);
   add_output_parameters(text);
   text.body = std::string(kMakeOutput) +
