@@ -108,6 +108,8 @@ def time_layer(options, sparsity):
         dense = dense.to(dtype)
         sparse = sparsmith.SemiSparseLinear.from_linear(copy.deepcopy(dense), tokens=tuple(options.tokens), search=options.search)
     else:
+        if options.within_two_four:
+            sparsmith.prune.magnitude_(dense, 0.5, pattern="2:4-transposable")
         sparsmith.prune.magnitude_(dense, sparsity, pattern=(options.block, options.block) if options.block else None)
         dense = dense.to(dtype)
         sparse = sparsmith.SparseLinear.from_linear(dense, tokens=tuple(options.tokens), training=True, search=options.search)
@@ -184,8 +186,8 @@ def time_updates(options, sparsity):
     result["updates"], result["verified"] = options.updates, options.verify
     result["bytes_before_and_after"] = [before, torch.cuda.memory_allocated()]
     result["most_bytes"] = torch.cuda.max_memory_allocated()
-    torch.cuda.empty_cache()
-    result["graph_bytes"] = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # of pools that graphs keep
+    segments = torch.cuda.memory_snapshot()
+    result["graph_bytes"] = sum(each["total_size"] for each in segments if each["segment_pool_id"] != (0, 0))
     print(json.dumps(result), flush=True)
     if options.profile:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -202,6 +204,7 @@ def main():
     parser.add_argument("--block", type=int, help="prune in square blocks of this side")
     parser.add_argument("--search", action="store_true", help="with --layer: time candidates; else the cost model chooses")
     parser.add_argument("--layer", action="store_true", help="time one layer without optimizer")
+    parser.add_argument("--within-two-four", action="store_true", help="with --layer: prune a weight that is 2:4 already")
     parser.add_argument("--semi-sparse", action="store_true", help="with --layer: a weight that each forward prunes 2:4")
     parser.add_argument("--updates", type=int, default=0, help="with --layer: time updates of a pattern that moves, so many")
     parser.add_argument("--verify", action="store_true", help="with --updates: check each of them on the host")

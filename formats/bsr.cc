@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 #include "base/ceil_div.h"
 #include "base/parallel_for.h"
 #include "formats/bsr_layout.h"
 #include "formats/packed_reader.h"
+#include "formats/row_pairs.h"
 #include "formats/stored_value.h"
 
 namespace sparsmith {
@@ -50,64 +50,22 @@ std::optional<BsrPacking> packing_named(std::string_view name) {
   return std::nullopt;
 }
 
+int version_of(const BsrPacking& packing) { return packing.halves() ? 2 : 1; }
+
 Status check(const BsrPacking& packing, std::int64_t rows, std::int64_t cols, DataType /*type*/) {
   const Grid grid(packing, rows, cols);
   if (grid.rows * grid.columns < std::int64_t{1} << 31) return {};
   return invalid_argument(fmt::format("bsr: {} x {} exceeds 32-bit indices", rows, cols));
 }
 
-// The columns of the blocks of a row of blocks, in ascending order.
-std::vector<std::uint32_t> columns_of(const CsrMatrix& matrix, std::int64_t first_row, std::int64_t end_row,
-                                      std::int64_t block_columns) {
-  std::vector<std::uint32_t> columns;
-  for (std::int64_t i = matrix.row_offsets[first_row]; i < matrix.row_offsets[end_row]; ++i) {
-    const std::uint32_t column = matrix.column_indices[i] / static_cast<std::uint32_t>(block_columns);
-    if (columns.empty() || columns.back() != column) columns.push_back(column);
-  }
-  std::ranges::sort(columns);
-  columns.erase(std::ranges::unique(columns).begin(), columns.end());
-  return columns;
-}
-
-// Pairs of rows of blocks that have many columns in common, the longest first. Partners are sought among rows of about
-// the same length, so that the work is linear in the rows.
-std::vector<std::uint32_t> order_in_pairs(const std::vector<std::vector<std::uint32_t>>& columns,
-                                          std::int64_t column_count) {
-  constexpr std::size_t kPartners = 64;
-  const std::int64_t words = ceil_div(column_count, std::int64_t{64});
-  std::vector<std::uint64_t> bits(columns.size() * words);
-  for (std::size_t row = 0; row < columns.size(); ++row)
-    for (const std::uint32_t column : columns[row]) bits[row * words + column / 64] |= std::uint64_t{1} << column % 64;
-  const auto common = [&](std::uint32_t a, std::uint32_t b) {
-    int count = 0;
-    for (std::int64_t i = 0; i < words; ++i) count += std::popcount(bits[a * words + i] & bits[b * words + i]);
-    return count;
-  };
-  std::vector<std::uint32_t> rows(columns.size());
-  std::iota(rows.begin(), rows.end(), 0U);
-  std::ranges::stable_sort(rows, std::greater(), [&](std::uint32_t row) { return columns[row].size(); });
-
-  std::vector<std::uint32_t> order;
-  std::vector<std::uint32_t> open;  // the next rows without a partner
-  for (auto next = rows.begin(); next != rows.end() || !open.empty();) {
-    while (open.size() <= kPartners && next != rows.end()) open.push_back(*next++);
-    const std::uint32_t row = open.front();
-    open.erase(open.begin());
-    order.push_back(row);
-    if (open.empty()) break;
-    const auto partner = std::ranges::max_element(open, {}, [&](std::uint32_t other) { return common(row, other); });
-    order.push_back(*partner);
-    open.erase(partner);
-  }
-  return order;
-}
-
 Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType type, PackedWeight& packed) {
   const Grid grid(packing, matrix.rows, matrix.cols);
-  const auto first_row = [&](std::int64_t row) { return std::min(matrix.rows, row * grid.block_rows); };
-  std::vector<std::vector<std::uint32_t>> columns(grid.rows);  // of a row's blocks
+  std::vector<std::uint32_t> halves;
+  if (packing.halves()) halves = halves_in_pairs(matrix, grid.block_columns);
+  const auto rows_of = [&](std::int64_t row) { return weight_rows(halves, row * grid.block_rows, grid.block_rows); };
+  BlockColumns columns(grid.rows);  // of a row's blocks
   const auto find_columns = [&](std::int64_t row) {
-    columns[row] = columns_of(matrix, first_row(row), first_row(row + 1), grid.block_columns);
+    columns[row] = block_columns_of(matrix, rows_of(row), grid.block_columns);
     if (!packing.all) return;
     columns[row].resize(grid.columns);
     std::iota(columns[row].begin(), columns[row].end(), 0U);
@@ -125,8 +83,10 @@ Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType 
   const auto fill_row = [&](std::int64_t block_row) {
     auto* const values = reinterpret_cast<std::uint16_t*>(blocks.bytes.data()) + firsts[block_row] * grid.elements;
     std::fill_n(values, std::ssize(columns[block_row]) * grid.elements, bsr::kNothing);
-    for (std::int64_t row = first_row(block_row); row < first_row(block_row + 1); ++row) {
-      const std::int64_t in_block = row - first_row(block_row);
+    std::int64_t in_block = -1;
+    for (const std::int64_t row : rows_of(block_row)) {
+      ++in_block;
+      if (row >= matrix.rows) continue;
       std::int64_t block = 0;  // columns ascend in a row, too
       for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
         const std::uint32_t column = matrix.column_indices[i];
@@ -143,6 +103,7 @@ Status pack_weight(const CsrMatrix& matrix, const BsrPacking& packing, DataType 
   packed.arrays.push_back(array_of("block_columns", DataType::kUint32, block_columns));
   if (packing.line > 0)
     packed.arrays.push_back(array_of("row_order", DataType::kUint32, order_in_pairs(columns, grid.columns)));
+  if (packing.halves()) packed.arrays.push_back(array_of("half_rows", DataType::kUint32, halves));
   return {};
 }
 
@@ -158,6 +119,7 @@ class BsrReader : public PackedReader {
     row_blocks_ = parts.array<std::uint32_t>("row_blocks", DataType::kUint32, packing.all ? 0 : grid_.rows + 1);
     block_columns_ = parts.array<std::uint32_t>("block_columns", DataType::kUint32, packing.all ? 0 : stored_);
     if (packing.line > 0) row_order_ = parts.array<std::uint32_t>("row_order", DataType::kUint32, grid_.rows);
+    if (packing.halves()) half_rows_ = parts.array<std::uint32_t>("half_rows", DataType::kUint32, 2 * grid_.rows);
   }
 
   Status check_bounds(int threads) override {
@@ -165,16 +127,8 @@ class BsrReader : public PackedReader {
     const std::int64_t used = row_blocks_[grid_.rows];
     if (row_blocks_[0] != 0 || (spare_ ? used > stored_ : used != stored_))
       return invalid_input(fmt::format("row_blocks does not share out {} blocks", stored_));
-    if (packing_.line > 0) {
-      std::vector<bool> seen(grid_.rows);
-      for (std::int64_t i = 0; i < grid_.rows; ++i) {
-        const std::int64_t row = row_order_[i];
-        if (row >= grid_.rows || seen[row])
-          return invalid_input(
-              fmt::format("row_order: place {} has row {}, which is not there or has a place already", i, row));
-        seen[row] = true;
-      }
-    }
+    SPARSMITH_RETURN_IF_ERROR(read_order(row_order_, "row_order").status());
+    SPARSMITH_ASSIGN_OR_RETURN(halves_, read_order(half_rows_, "half_rows"));
     return check_each(grid_.rows, 1024, threads, [&](std::int64_t row) -> Status {
       const std::int64_t last = row_blocks_[row + 1];
       if (row_blocks_[row] > last || last > stored_)
@@ -201,7 +155,7 @@ class BsrReader : public PackedReader {
       const std::int64_t nonzeros = read_block(block, static_cast<std::uint32_t>(column * grid_.block_columns), rows);
       if (nonzeros == 0 && !packing_.all) return invalid_input(fmt::format("block {} holds nothing", block));
     }
-    return rows.store_from(unit * grid_.block_rows);
+    return rows.store(weight_rows(halves_, unit * grid_.block_rows, grid_.block_rows));
   }
 
  private:
@@ -229,7 +183,8 @@ class BsrReader : public PackedReader {
   const bool spare_;
   std::int64_t stored_ = 0;  // blocks
   Elements<std::uint16_t> values_;
-  Elements<std::uint32_t> row_blocks_, block_columns_, row_order_;
+  Elements<std::uint32_t> row_blocks_, block_columns_, row_order_, half_rows_;
+  std::vector<std::uint32_t> halves_;
 };
 
 }  // namespace
@@ -240,7 +195,7 @@ std::string BsrPacking::name() const {
 }
 
 PackedFormat bsr_format() {
-  return format_of<BsrReader, packing_named, pack_weight, 1, check>(
+  return format_of<BsrReader, packing_named, pack_weight, version_of, check>(
       {.name = "bsr", .value_arrays = {"blocks"}, .values_alone = true, .halves_only = true, .leaves_rest = true});
 }
 

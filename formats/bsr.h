@@ -16,6 +16,7 @@ struct BsrPacking {
 
   int rows() const { return 16 * tiles; }  // of a block
   int columns() const { return line > 0 ? line : 32; }
+  bool halves() const { return line == 32; }  // whether rows of blocks are two times 32 rows from anywhere
   // "bsr_r1_all", "bsr_r2_listed", "bsr_lines64"
   std::string name() const;
 };

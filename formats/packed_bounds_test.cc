@@ -189,6 +189,9 @@ void follow_bsr(Addresses& weight) {
     }
     if (weight.packing().starts_with("bsr_lines"))
       weight.inside(weight.at<std::uint32_t>("row_order", row), weight.fact("block_rows"), "row of blocks");
+    if (weight.packing().starts_with("bsr_lines32"))
+      for (std::int64_t half = 2 * row; half < 2 * (row + 1); ++half)
+        weight.inside(weight.at<std::uint32_t>("half_rows", half), 2 * weight.fact("block_rows"), "half of a row");
   }
 }
 

@@ -59,8 +59,8 @@ nlohmann::json json_of(const TunedChoice& choice) {
           {"measured", choice.evidence == TunedChoice::Evidence::kMeasured}};
 }
 
-// Of a plan that takes values.
-nlohmann::json packings_of(const Plan& plan) {
+// Of a plan that takes values. `weight`: with its arrays.
+nlohmann::json packings_of(const TunedWeight& weight, const Plan& plan) {
   nlohmann::json all = nlohmann::json::array();
   for (std::size_t i = 0; i < plan.weight().packings.size(); ++i) {
     nlohmann::json arrays = nlohmann::json::object();
@@ -69,7 +69,14 @@ nlohmann::json packings_of(const Plan& plan) {
         arrays[place.name] = {{"offset", place.offset}, {"bytes", place.bytes}};
     sparsmith::Facts facts = plan.weight().packings[i].facts;
     facts.insert(plan.writer_facts(i).begin(), plan.writer_facts(i).end());
-    all.push_back({{"packing", plan.weight().packings[i].packing}, {"arrays", arrays}, {"facts", facts}});
+    nlohmann::json& packing = all.emplace_back(
+        nlohmann::json{{"packing", plan.weight().packings[i].packing}, {"arrays", arrays}, {"facts", facts}});
+    if (const sparsmith::TunedArray* halves = weight.packings[i].array("half_rows");
+        plan.moves() && halves != nullptr) {
+      std::vector<std::uint32_t> order(halves->bytes.size() / sizeof(std::uint32_t));
+      std::memcpy(order.data(), halves->bytes.data(), order.size() * sizeof(std::uint32_t));
+      packing["half_rows"] = order;  // stays when the pattern moves
+    }
   }
   return all;
 }
@@ -92,7 +99,7 @@ nlohmann::json json_of(const TunedWeight& weight, const Plan& plan, const Plan* 
                       {"choices", nlohmann::json::object()},
                       {"pruned", nullptr},
                       {"split", nullptr},
-                      {"packings", plan.takes_values() ? packings_of(plan) : nlohmann::json()}};
+                      {"packings", plan.takes_values() ? packings_of(weight, plan) : nlohmann::json()}};
   for (const sparsmith::GroupMember& member : weight.members)
     json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
   if (weight.cut)

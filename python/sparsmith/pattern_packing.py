@@ -66,8 +66,20 @@ class _Tiles:
         return torch.bitwise_left_shift(((1 << self.side) - 1) & 0xFFFFFFFF, first).to(torch.int32)
 
     def transposed(self) -> _Tiles:
+        return self._with(rows=self.columns, columns=self.rows, shape=self.shape[::-1])
+
+    def in_halves(self, halves: torch.Tensor) -> _Tiles:
+        """With 32 rows at a time in another order: halves[i] stands at place i."""
+        place = torch.empty_like(halves)
+        place[halves.long()] = steps(len(halves), self.device).to(halves.dtype)
+        squares = 32 // self.side
+        half = torch.div(self.rows, squares, rounding_mode="floor")
+        return self._with(rows=place[half].to(self.rows.dtype) * squares + self.rows % squares,
+                          shape=(32 * len(halves), self.shape[1]))
+
+    def _with(self, **others) -> _Tiles:
         other = object.__new__(_Tiles)
-        other.__dict__ = {**self.__dict__, "rows": self.columns, "columns": self.rows, "shape": self.shape[::-1]}
+        other.__dict__ = {**self.__dict__, **others}
         return other
 
 
@@ -199,11 +211,13 @@ def _arrays(name: str, facts: dict[str, int], of: _Tiles, pattern: BlockPattern)
 class _Written:
     """The arrays of a pattern on their way into the packed bytes of a weight."""
 
-    def __init__(self, packings: Iterable[dict], pattern: BlockPattern) -> None:
+    def __init__(self, packed: torch.Tensor, packings: Iterable[dict], pattern: BlockPattern) -> None:
         of, self.bounds, self.arrays = _Tiles(pattern), [], []
         used = []
         for packing in packings:
             turned = of.transposed() if packing["packing"].endswith("_transposed") else of
+            if "half_rows" in packing["arrays"]:
+                turned = turned.in_halves(_bytes_of(packed, packing["arrays"]["half_rows"]).view(torch.int32))
             bounded, arrays = _arrays(packing["packing"], packing["facts"], turned, pattern)
             used += [number for number, _ in bounded]
             self.bounds += [(capacity, packing["packing"]) for _, capacity in bounded]
@@ -215,13 +229,17 @@ class _Written:
             _put(packed, itemsize, places, arrays(), turned)
 
 
+def _bytes_of(packed: torch.Tensor, array: dict) -> torch.Tensor:
+    return packed[array["offset"]:array["offset"] + array["bytes"]]
+
+
 def _put(packed: torch.Tensor, itemsize: int, places: dict[str, dict], arrays: dict, of: _Tiles) -> None:
     """Writes the arrays of a packing to their places."""
     for name, value in arrays.items():
         place = places.get(name)
         if place is None or place["bytes"] == 0:
             continue
-        to = packed[place["offset"]:place["offset"] + place["bytes"]]
+        to = _bytes_of(packed, place)
         if isinstance(value, int):
             (to.view(torch.int16) if itemsize == 2 else to.view(torch.int32)).fill_(value)
         elif isinstance(value, tuple):
@@ -238,6 +256,14 @@ def _check_room(used: torch.Tensor | None, bounds: list[tuple[int, str]]) -> Non
                                  "for a weight of this pattern")
 
 
+def write_order(packed: torch.Tensor, packings: Iterable[dict]) -> None:
+    """Writes the orders of rows that no pattern changes: those of the weight that the plan was made for."""
+    for packing in packings:
+        if "half_rows" in packing:
+            order = torch.tensor(packing["half_rows"], dtype=torch.int32)
+            _bytes_of(packed, packing["arrays"]["half_rows"]).view(torch.int32).copy_(order)
+
+
 @functools.cache
 def _pool(device: torch.device):
     """Of the memory of all graphs of a device: no two run at once, and none needs what another one has left."""
@@ -252,7 +278,7 @@ class _Graphs:
         self.find, self.put = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         options = {"pool": _pool(packed.device), "capture_error_mode": "thread_local"}
         with torch.cuda.device(packed.device), torch.cuda.graph(self.find, **options):
-            written = _Written(packings, BlockPattern(self.blocks, pattern.side, pattern.shape))
+            written = _Written(packed, packings, BlockPattern(self.blocks, pattern.side, pattern.shape))
         self.used, self.bounds = written.used, written.bounds
         with torch.cuda.device(packed.device), torch.cuda.graph(self.put, **options):
             written.put(packed, itemsize)
@@ -269,14 +295,14 @@ _graphs: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by the packed by
 
 def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int, pattern: BlockPattern) -> None:
     """Writes the arrays of a pattern into the packed bytes of a weight, on their device. ``packings``: as the plan describes
-    them. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern.
+    them, and with write_order() done. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern.
 
     Patterns of large blocks (``keeps``) are written by CUDA graphs from the third time on."""
     graphs = _graphs.get(packed)
     if graphs is not None:
         graphs.write(pattern)
         return
-    written = _Written(packings, pattern)
+    written = _Written(packed, packings, pattern)
     _check_room(written.used, written.bounds)
     if packed.is_cuda and keeps(pattern.side) and len(pattern.blocks):
         # The first time has made all that several patterns share (steps): none of it is made while a graph is captured.
@@ -284,4 +310,4 @@ def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int,
     written.put(packed, itemsize)
 
 
-__all__ = ["write_pattern"]
+__all__ = ["write_order", "write_pattern"]

@@ -11,7 +11,7 @@ from torch import nn
 from sparsmith import ops, patterns
 from sparsmith._library import SparsmithError
 from sparsmith.linear import SparseLinear
-from sparsmith.pattern_packing import write_pattern
+from sparsmith.pattern_packing import write_order, write_pattern
 from sparsmith.patterns import BlockPattern, Carry
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
@@ -178,6 +178,7 @@ class TrainableSparseLinear(SparseLinear):
         self._know()
         if self.moving_block:
             packed = torch.zeros(tuned.packed_bytes, dtype=torch.uint8, device=self.values.device)
+            write_order(packed, tuned.packings)
             write_pattern(packed, tuned.packings, tuned.dtype.itemsize, self.block_pattern())
             self.packed = packed
         else:

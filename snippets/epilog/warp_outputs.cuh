@@ -1,6 +1,6 @@
 // Outputs of a warp of a warpgroup: 16 neighbouring rows by some tokens, in the accumulators of wgmma
 // (reduction/tile_sums.cuh). They leave through shared memory, as vectors of eight rows where Y is aligned: of each
-// warp by itself, or of all four together, whose rows then are neighbours.
+// warp by itself, or of all four together, of which two and two have neighbouring rows.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -24,11 +24,14 @@ struct WarpOutputs {
   int n;
   u32 first_row;
   int first_token;
+  u32 half_rows = 2 * kRows;  // kWarps = 4: from the rows of the first two warps to those of the others
 
   // Every lane of the kWarps warps calls it. `sums`: of a lane, as TileSums has them.
   SPARSMITH_DEVICE void store(const float (&sums)[kTokens / 2]) const {
+    constexpr int kPairRows = (kWarps > 1 ? 2 : 1) * kRows;
+    const u32 last_rows = first_half() > row_of_run(kLastHalf) ? first_half() : row_of_run(kLastHalf);
     const bool whole = output.template takes_vectors<kRunRows>() && first_token + kTokens <= n &&
-                       rows_together() + kWarps * kRows <= static_cast<u32>(end_row);
+                       last_rows + kPairRows <= static_cast<u32>(end_row);
     if constexpr (kFinishes) {
       if (whole) {
         store_finished(sums);
@@ -47,7 +50,13 @@ struct WarpOutputs {
   static constexpr int kTogether = kWarps * 32;  // threads
   static SPARSMITH_DEVICE int lane() { return lane_index(); }
   static SPARSMITH_DEVICE int warp() { return thread_index() / 32 % kWarps; }
-  SPARSMITH_DEVICE u32 rows_together() const { return first_row - warp() * kRows; }
+  static constexpr int kHalfRuns = 2 * kRows / kRunRows;  // of two warps
+  static constexpr int kLastHalf = kWarps > 1 ? kHalfRuns : 0;
+  SPARSMITH_DEVICE u32 first_half() const { return first_row - warp() % 2 * kRows - warp() / 2 * half_rows; }
+  // The rows of a vector, of all that are stored together.
+  SPARSMITH_DEVICE u32 row_of_run(int run) const {
+    return first_half() + run / kHalfRuns * half_rows + run % kHalfRuns * kRunRows;
+  }
   static SPARSMITH_DEVICE void meet() {
     if constexpr (kWarps > 1) {
       warpgroup_barrier(thread_index() / kTogether);
@@ -92,7 +101,7 @@ struct WarpOutputs {
       SPARSMITH_UNROLL for (int s = 0; s < kPartTokens / 16; ++s) {
         const auto rows =
             *reinterpret_cast<const typename Output::template Finished<kRunRows>*>(from + s * 16 * kLineBytes);
-        output.template store_rows<kRunRows, true>(rows_together() + run * kRunRows, end_row,
+        output.template store_rows<kRunRows, true>(row_of_run(run), end_row,
                                                    first_token + part * kPartTokens + s * 16 + token, rows);
       }
       meet();

@@ -1,6 +1,8 @@
 // Y = W X for a bsr weight in lines (formats/bsr_layout.h) and many tokens: warpgroups multiply its blocks on the
 // tensor cores of sm_90, two more warps bring blocks of W and of X.
 //
+// Rows of blocks of 32 columns have two halves of 32 rows each, from anywhere in the weight.
+//
 // A block of threads owns one or two rows of blocks, a warpgroup each, by kTokens tokens. A stage is a column of blocks
 // that one of them has: X comes as boxes (device/tensor_copies.cuh), once for both, and the blocks of W as arrays.
 // Arrival barriers hand stages over. Blocks of threads are persistent: while the outputs of some rows are stored, the
@@ -32,6 +34,7 @@ struct LinesWeight {
   const u32* row_blocks;
   const u32* columns;
   const u32* row_order;
+  const u32* half_rows;  // where rows of blocks have halves
   int rows;
   int block_rows;
 
@@ -47,6 +50,11 @@ struct LinesWeight {
     const int number = static_cast<int>(load_cached(row_order + place));
     return {number, static_cast<int>(load_cached(row_blocks + number)),
             static_cast<int>(load_cached(row_blocks + number + 1))};
+  }
+  // The first row of the weight in a half of a row of blocks.
+  SPARSMITH_DEVICE u32 half_row(int number, int half) const {
+    const u32 place = number * 2 + half;
+    return (kColumns == kHalfRows ? load_cached(half_rows + place) : place) * kHalfRows;
   }
   // An element of a block. Returns the bits of kNothing if the weight does not hold it.
   SPARSMITH_DEVICE Value element(int block, int row, int column) const {
@@ -271,13 +279,9 @@ struct BsrWgmmaKernel {
   template <class Outputs_>
   static SPARSMITH_DEVICE Outputs_ outputs(const Work& work, const Output& output, const typename Weight::Row& row,
                                            int warp, int first_token) {
-    const int first_row = row.number * bsr::kLineRows + warp % 4 * Outputs::kRows;
-    return {work.shared + kOutputsAt + warp * Outputs::kBytes,
-            output,
-            work.weight.rows,
-            work.n,
-            static_cast<u32>(first_row),
-            first_token};
+    const u32 halves[2] = {work.weight.half_row(row.number, 0), work.weight.half_row(row.number, 1)};
+    return {work.shared + kOutputsAt + warp * Outputs::kBytes, output,      work.weight.rows,     work.n,
+            halves[warp % 4 / 2] + warp % 2 * Outputs::kRows,  first_token, halves[1] - halves[0]};
   }
 
   // Awaits the stage, and says whether it has a block of the row. `more`: whether another stage follows.

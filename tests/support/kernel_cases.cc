@@ -127,18 +127,21 @@ void keep_two_in_four(Random& random, CsrMatrix& matrix, bool spares) {
   matrix = std::move(kept);
 }
 
-// A weight of which half of the blocks of 64 x 64 hold nothing, in more columns of blocks than a kernel has stages.
+// A weight of which half of the blocks of 32 or 64 rows by 64 columns hold nothing, in more columns of blocks than a
+// kernel has stages.
 CsrMatrix draw_in_blocks(Random& random) {
   const CsrMatrix drawn =
-      draw_rows(random, draw_between(random, 65, 330), 8 * draw_between(random, 20, 160), [&](auto) { return 40; });
-  std::vector<bool> holds(6 * 20);
+      draw_rows(random, random() % 4 == 0 ? draw_between(random, 65, 330) : 8 * draw_between(random, 9, 41),
+                8 * draw_between(random, 20, 160), [&](auto) { return 40; });
+  const std::int64_t block_rows = random() % 4 == 0 ? 64 : 32;
+  std::vector<bool> holds(11 * 20);
   for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = random() % 2 == 0;
   CsrMatrix kept;
   kept.rows = drawn.rows;
   kept.cols = drawn.cols;
   for (std::int64_t row = 0; row < drawn.rows; ++row) {
     for (std::int64_t i = drawn.row_offsets[row]; i < drawn.row_offsets[row + 1]; ++i) {
-      if (!holds[row / 64 * 20 + drawn.column_indices[i] / 64]) continue;
+      if (!holds[row / block_rows * 20 + drawn.column_indices[i] / 64]) continue;
       kept.column_indices.push_back(drawn.column_indices[i]);
       kept.values.push_back(drawn.values[i]);
     }

@@ -36,6 +36,21 @@ bool aligned_input(const PackedCase& each) { return each.inputs.padding % 8 == 0
 bool shows(const PackedCase& each) {
   return each.inputs.kind == InputKind::kVaried && each.problem.tokens > 3 && each.matrix.nnz() > each.matrix.cols;
 }
+bool moved_halves(const BsrWgmmaConfig& config, const PackedCase& each) {
+  return config.packing().halves() && !std::ranges::is_sorted(each.packed.array("half_rows")->as<std::uint32_t>());
+}
+// Warps store the outputs of two halves together that are not neighbours.
+bool stores_moved_halves(const BsrWgmmaConfig& config, const PackedCase& each) {
+  const Epilogue& epilogue = each.problem.spec.epilogue;
+  if (!config.packing().halves() || epilogue.beta || epilogue.residual || each.problem.tokens < config.token_tile ||
+      each.inputs.padding % 8 != 0 || each.matrix.rows % 8 != 0 || !shows(each))
+    return false;
+  const auto halves = each.packed.array("half_rows")->as<std::uint32_t>();
+  for (std::size_t i = 0; i < halves.size(); i += 2)
+    if (halves[i] + 1 != halves[i + 1] && (std::max(halves[i], halves[i + 1]) + 1) * 32 <= each.matrix.rows)
+      return true;
+  return false;
+}
 bool meets_infinity_in_some(const BsrWgmmaConfig&, const PackedCase& each) { return meets_infinity(each); }
 
 const std::vector<Mutation>& mutations() {
@@ -72,6 +87,9 @@ const std::vector<Mutation>& mutations() {
        blocks([](const BsrWgmmaConfig&, const PackedCase& each) { return each.programmatic && aligned_input(each); })},
       {"every block is the row's last", "cursors[r].block)", "cursors[r].end - 1)", blocks(several_rows)},
       {"both rows have the first one's blocks", "block_at(stage, r)", "block_at(stage, 0)", blocks(in_pairs)},
+      {"halves are neighbours", "load_cached(half_rows + place)", "place", blocks(moved_halves)},
+      {"outputs of both halves are neighbours", "halves[1] - halves[0]}", "Outputs::kRows * 2}",
+       blocks(stores_moved_halves)},
       {"warps take one place of outputs", "kOutputsAt + warp * Outputs::kBytes,", "kOutputsAt,", blocks(several_rows)},
       {"Inf goes unseen", "if (warpgroup_all(warp / 4, sums.finite()))", "if (true)", blocks(meets_infinity_in_some)},
       {"nothing is taken for -0", "if (w[r].bits != nothing) sum", "sum", blocks(meets_infinity_in_some)},
