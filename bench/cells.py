@@ -64,11 +64,10 @@ def cells_of(result, file):
     for weight in result["weights"]:
         source = file if len(result["weights"]) == 1 else weight["name"]
         for choice in weight["choices"]:
-            cell = dict(file=file, source=source, weight=weight["name"], rows=weight["M"], cols=weight["K"],
-                        nnz=weight["nnz"], sparsity=weight["sparsity"], operator=weight["operator"],
-                        tokens=choice["tokens"], config=choice["config"], packing=choice["packing"],
-                        evidence=choice["evidence"], timing=choice["timing"], device=result["device"]["name"],
-                        max_error_over_bound=choice["max_error_over_bound"])
+            cell = {"file": file, "source": source, "weight": weight["name"], "rows": weight["M"], "cols": weight["K"],
+                    "max_error_over_bound": choice["max_error_over_bound"], "device": result["device"]["name"],
+                    **{name: weight[name] for name in ("nnz", "sparsity", "operator")},
+                    **{name: choice[name] for name in ("tokens", "config", "packing", "evidence", "timing")}}
             for name in PEERS:
                 cell[name] = vendor_timing(choice, name)
             yield cell
@@ -83,8 +82,7 @@ def bench(arguments, path, file, output):
         return
     result = json.loads(run.stdout)
     with open(output, "a", encoding="utf-8") as lines:
-        for cell in cells_of(result, file):
-            lines.write(json.dumps(cell) + "\n")
+        lines.writelines(json.dumps(cell) + "\n" for cell in cells_of(result, file))
     counts = result["counts"]
     print(f"{file}: {time.time() - begin:.1f} s, {counts['compile_seconds']:.1f} compiling, "
           f"{counts['verify_seconds']:.1f} verifying, {counts['timing_seconds']:.1f} timing, "

@@ -6,8 +6,9 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
-#include <map>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -158,7 +159,7 @@ PlaceArrays place_arrays(std::string_view packing, const Places& places, std::in
     const std::size_t length = std::size_t{1} << bits;
     if (indices.size() % length != 0) continue;
     PlaceArrays found{best.kind, bits, {}, {}, best.copies};
-    std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;  // where their offsets begin
+    std::unordered_map<std::string, std::uint32_t> kinds;  // where their offsets begin, by these
     std::vector<std::uint32_t> offsets(length);
     std::size_t first = 0;
     for (; first < indices.size() && words_of(found) < words_of(best); first += length) {
@@ -166,7 +167,8 @@ PlaceArrays place_arrays(std::string_view packing, const Places& places, std::in
       const auto is_none = [&](std::uint32_t index) { return sources && index == PlaceArrays::kNoNonzero; };
       const auto base = std::ranges::find_if_not(run, is_none);
       for (std::size_t i = 0; i < length; ++i) offsets[i] = is_none(run[i]) ? run[i] : run[i] - *base;
-      const auto [kind, is_new] = kinds.emplace(offsets, static_cast<std::uint32_t>(found.offsets.size()));
+      const std::string text(reinterpret_cast<const char*>(offsets.data()), length * sizeof(std::uint32_t));
+      const auto [kind, is_new] = kinds.try_emplace(text, static_cast<std::uint32_t>(found.offsets.size()));
       if (is_new) found.offsets.insert(found.offsets.end(), offsets.begin(), offsets.end());
       if (found.offsets.size() > kMostOffsets) break;
       found.runs.push_back(base == run.end() ? 0 : *base);

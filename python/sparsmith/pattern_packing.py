@@ -295,7 +295,8 @@ _graphs: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by the packed by
 
 def write_pattern(packed: torch.Tensor, packings: Iterable[dict], itemsize: int, pattern: BlockPattern) -> None:
     """Writes the arrays of a pattern into the packed bytes of a weight, on their device. ``packings``: as the plan describes
-    them, and with write_order() done. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no room for the pattern.
+    them, and with write_order() done. ``itemsize``: of a value. Raises SparsmithError, with nothing written, where they have no
+    room for the pattern.
 
     Patterns of large blocks (``keeps``) are written by CUDA graphs from the third time on."""
     graphs = _graphs.get(packed)

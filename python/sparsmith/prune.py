@@ -142,7 +142,7 @@ def wanda_(
     """
     shape = _parse(sparsity, scope, pattern)
     if isinstance(inputs, (Tensor, Mapping)):
-        raise ValueError(f"inputs is a {type(inputs).__name__}, not an iterable of model inputs: pass [inputs]")
+        raise ValueError(f"inputs is a {type(inputs).__name__}, not an iterable of model inputs: pass [inputs]")  # noqa: TRY004  as for all bad arguments
     layers = _select(model, shape, filter_fn)
     _collect_norms(model, layers, inputs)
     return _prune(layers, sparsity, scope, shape)
