@@ -55,15 +55,13 @@ ArrayMemory array_memory(const TunedWeight& weight, const TunedPacking& packing,
   return whole && !readers.library ? ArrayMemory::kWorkspace : ArrayMemory::kKept;
 }
 
-Result<TrainingMemory> training_memory(const TunedWeight& weight) {
+Result<TrainingMemory> training_memory(const TunedWeight& weight, const TunedPacking& packing) {
   TrainingMemory memory;
-  for (const TunedPacking& packing : weight.packings) {
-    for (const TunedArray& array : packing.arrays)
-      if (array_memory(weight, packing, array) == ArrayMemory::kKept) memory.packings += room_of(array);
-    if (!multiplies(weight, packing)) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(const WriterArrays written, writer_arrays(weight, packing));
-    for (const PackedArray& array : written.places) memory.places += room_of(array);
-  }
+  for (const TunedArray& array : packing.arrays)
+    if (array_memory(weight, packing, array) == ArrayMemory::kKept) memory.packing += room_of(array);
+  if (!multiplies(weight, packing)) return memory;
+  SPARSMITH_ASSIGN_OR_RETURN(const WriterArrays written, writer_arrays(weight, packing));
+  for (const PackedArray& array : written.places) memory.places += room_of(array);
   return memory;
 }
 

@@ -20,14 +20,14 @@ ArrayMemory array_memory(const TunedWeight& weight, const TunedPacking& packing,
 // Whether an operator multiplies by the values of a packing, so that they are written.
 bool multiplies(const TunedWeight& weight, const TunedPacking& packing);
 
-// Bytes of GPU memory, each array with its alignment.
+// Bytes of GPU memory of a packing, each array with its alignment.
 struct TrainingMemory {
-  std::int64_t packings = 0;
+  std::int64_t packing = 0;
   std::int64_t places = 0;
 };
 // Finds the places of all values, which takes the time of some packings. Error: kUnsupported for a weight without
 // writers.
-Result<TrainingMemory> training_memory(const TunedWeight& weight);
+Result<TrainingMemory> training_memory(const TunedWeight& weight, const TunedPacking& packing);
 // Of the values of a packing.
 std::int64_t values_in_workspace(const TunedWeight& weight, const TunedPacking& packing);
 

@@ -53,6 +53,7 @@ Status WeightSearch::predict() {
   }
   bool rejected = true;
   while (std::exchange(rejected, false)) {
+    request_choices();
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       Trial* trial = unverified_choice(buckets_[i]);
       if (trial == nullptr) continue;
@@ -73,6 +74,15 @@ Status WeightSearch::predict() {
     }
   }
   return {};
+}
+
+// Has the kernels of all choices compiled side by side.
+void WeightSearch::request_choices() {
+  if (run_.kernels->nvrtc_version().empty()) return;
+  std::vector<const Candidate*> chosen;
+  for (Bucket& bucket : buckets_)
+    if (const Trial* const trial = unverified_choice(bucket)) chosen.push_back(&trial->candidate);
+  run_.kernels->request(chosen);
 }
 
 // Puts the trial's packing on the device; rejects the trial where the packing does not fit.

@@ -97,6 +97,7 @@ class WeightSearch {
   // Choosing, in weight_choices.cc.
   void adopt();
   Status predict();
+  void request_choices();
   Trial* unverified_choice(Bucket& bucket);
   Status place(const Bucket& bucket, Trial& trial);
   std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool keep);

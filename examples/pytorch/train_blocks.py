@@ -13,6 +13,7 @@ import argparse
 import copy
 import pathlib
 import pydoc_data.topics
+import statistics
 import time
 from collections.abc import Iterator
 
@@ -50,8 +51,8 @@ def is_pruned(_module: torch.nn.Module, name: str) -> bool:
     return ".intermediate.dense" in name or (name.endswith(".output.dense") and ".attention." not in name)
 
 
-def train(model: torch.nn.Module, text: bytes, options: argparse.Namespace, device: str) -> tuple[list[float], float]:
-    """The losses, and milliseconds of a step (the median)."""
+def train(model: torch.nn.Module, text: bytes, options: argparse.Namespace, device: str) -> tuple[list[float], list[float]]:
+    """The losses, and the seconds of each step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (options.steps // 20 + 1)))
     run = torch.compile(model) if options.compile else model
@@ -67,7 +68,7 @@ def train(model: torch.nn.Module, text: bytes, options: argparse.Namespace, devi
         schedule.step()
         losses.append(loss.item())
         times.append(time.perf_counter() - begin)
-    return losses, 1e3 * sorted(times)[len(times) // 2]
+    return losses, times
 
 
 def smooth(losses: list[float]) -> list[float]:
@@ -129,8 +130,10 @@ def main() -> None:
 
     def sparse() -> torch.nn.Module:
         model = copy.deepcopy(pruned).to(device)
+        begin = time.perf_counter()
         print(sparsmith.optimize(model, training=True, tokens=(options.batch * options.length,), dtype=torch.bfloat16,
                                  filter_fn=is_pruned, progress=False))
+        print(f"tuned in {time.perf_counter() - begin:.1f} s", flush=True)
         return model
 
     lines = {}
@@ -140,10 +143,11 @@ def main() -> None:
         model = make()
         if gpu:
             torch.cuda.reset_peak_memory_stats()
-        losses, step_ms = train(model, text, options, device)
+        losses, times = train(model, text, options, device)
         lines[name] = smooth(losses)
         memory = f", at most {torch.cuda.max_memory_allocated() / 1e9:.2f} GB" if gpu else ""
-        print(f"{name:>12}: loss {losses[0]:.3f} -> {lines[name][-1]:.4f}, {step_ms:.1f} ms a step{memory}", flush=True)
+        print(f"{name:>12}: loss {losses[0]:.3f} -> {lines[name][-1]:.4f}, {1e3 * statistics.median(times):.1f} ms a step, "
+              f"the first one {times[0]:.1f} s{memory}", flush=True)
         del model
     if options.plot:
         options.plot.write_text(svg(lines, options.steps), encoding="utf-8")

@@ -15,13 +15,16 @@ namespace {
 // What the writers of each packing of each weight read. A packing whose values no operator reads has none.
 Result<std::vector<std::vector<WriterArrays>>> written_arrays(const TunedContents& contents) {
   std::vector<std::vector<WriterArrays>> all;
-  for (const TunedWeight& weight : contents.weights) all.emplace_back(weight.packings.size());
-  SPARSMITH_RETURN_IF_ERROR(check_each(std::ssize(all), 1, 0, [&](std::int64_t w) -> Status {
+  std::vector<std::pair<std::size_t, std::size_t>> written;  // weight, packing
+  for (const TunedWeight& weight : contents.weights) {
+    for (std::size_t i = 0; i < weight.packings.size(); ++i)
+      if (multiplies(weight, weight.packings[i])) written.emplace_back(all.size(), i);
+    all.emplace_back(weight.packings.size());
+  }
+  SPARSMITH_RETURN_IF_ERROR(check_each(std::ssize(written), 1, 0, [&](std::int64_t place) -> Status {
+    const auto [w, i] = written[place];
     const TunedWeight& weight = contents.weights[w];
-    for (std::size_t i = 0; i < weight.packings.size(); ++i) {
-      if (!multiplies(weight, weight.packings[i])) continue;
-      SPARSMITH_ASSIGN_OR_RETURN(all[w][i], writer_arrays(weight, weight.packings[i]));
-    }
+    SPARSMITH_ASSIGN_OR_RETURN(all[w][i], writer_arrays(weight, weight.packings[i]));
     return {};
   }));
   return all;

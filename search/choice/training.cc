@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "formats/packed_reader.h"
@@ -47,19 +48,24 @@ std::int64_t training_room(const WeightResult& weight) {
 
 Result<TrainingUse> training_use(const TuneReport& report, const TunedContents& contents) {
   TrainingUse use;
-  std::vector<TrainingMemory> memory(report.weights.size());
-  SPARSMITH_RETURN_IF_ERROR(check_each(std::ssize(memory), 1, 0, [&](std::int64_t i) -> Status {
-    SPARSMITH_ASSIGN_OR_RETURN(memory[i], training_memory(contents.weights[i]));
+  std::vector<std::pair<const TunedWeight*, const TunedPacking*>> packings;
+  for (const TunedWeight& weight : contents.weights)
+    for (const TunedPacking& packing : weight.packings) packings.emplace_back(&weight, &packing);
+  std::vector<TrainingMemory> memory(packings.size());
+  SPARSMITH_RETURN_IF_ERROR(check_each(std::ssize(packings), 1, 0, [&](std::int64_t i) -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(memory[i], training_memory(*packings[i].first, *packings[i].second));
     return {};
   }));
+  for (const TrainingMemory& each : memory) {
+    use.packing_bytes += each.packing;
+    use.place_bytes += each.places;
+  }
   std::map<std::int64_t, TrainingUse::Step> steps;  // by N
   for (std::size_t i = 0; i < report.weights.size(); ++i) {
     const WeightResult& weight = report.weights[i];
     const TunedWeight& tuned = contents.weights[i];
     use.dense_bytes += masked_dense_bytes(weight.rows, weight.cols, weight.type);
     use.state_bytes += sparse_state_bytes(weight.nnz, weight.type);
-    use.packing_bytes += memory[i].packings;
-    use.place_bytes += memory[i].places;
     for (const BucketChoice& bucket : weight.buckets) {
       TrainingUse::Step& step = steps.try_emplace(bucket.tokens, TrainingUse::Step{bucket.tokens, 0, 0}).first->second;
       step.us += bucket.us();
