@@ -167,8 +167,8 @@ PlaceArrays place_arrays(std::string_view packing, const Places& places, std::in
       const auto is_none = [&](std::uint32_t index) { return sources && index == PlaceArrays::kNoNonzero; };
       const auto base = std::ranges::find_if_not(run, is_none);
       for (std::size_t i = 0; i < length; ++i) offsets[i] = is_none(run[i]) ? run[i] : run[i] - *base;
-      const std::string text(reinterpret_cast<const char*>(offsets.data()), length * sizeof(std::uint32_t));
-      const auto [kind, is_new] = kinds.try_emplace(text, static_cast<std::uint32_t>(found.offsets.size()));
+      const std::string bytes(reinterpret_cast<const char*>(offsets.data()), length * sizeof(std::uint32_t));
+      const auto [kind, is_new] = kinds.try_emplace(bytes, static_cast<std::uint32_t>(found.offsets.size()));
       if (is_new) found.offsets.insert(found.offsets.end(), offsets.begin(), offsets.end());
       if (found.offsets.size() > kMostOffsets) break;
       found.runs.push_back(base == run.end() ? 0 : *base);

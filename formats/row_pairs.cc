@@ -14,7 +14,7 @@
 
 namespace sparsmith {
 
-static_assert(bsr::kHalfRows == kHalfRows);
+using bsr::kHalfRows;
 
 std::vector<std::uint32_t> block_columns_of(const SparsityPattern& pattern, std::span<const std::int64_t> rows,
                                             std::int64_t width) {
@@ -80,7 +80,7 @@ std::vector<std::uint32_t> order_in_pairs(const BlockColumns& columns, std::int6
 }
 
 std::vector<std::uint32_t> halves_in_pairs(const SparsityPattern& pattern, std::int64_t width) {
-  BlockColumns columns(ceil_div(pattern.rows, 2 * kHalfRows) * 2);
+  BlockColumns columns(ceil_div(pattern.rows, std::int64_t{2 * kHalfRows}) * 2);
   const auto find = [&](std::int64_t half) {
     columns[half] = block_columns_of(pattern, weight_rows({}, half * kHalfRows, kHalfRows), width);
   };
@@ -92,7 +92,7 @@ std::vector<std::int64_t> weight_rows(std::span<const std::uint32_t> halves, std
   std::vector<std::int64_t> rows(count);
   std::iota(rows.begin(), rows.end(), first);
   if (halves.empty()) return rows;
-  for (std::int64_t& row : rows) row = halves[row / kHalfRows] * kHalfRows + row % kHalfRows;
+  for (std::int64_t& row : rows) row = std::int64_t{halves[row / kHalfRows]} * kHalfRows + row % kHalfRows;
   return rows;
 }
 

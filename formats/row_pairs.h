@@ -25,11 +25,8 @@ std::vector<std::uint32_t> block_columns_of(const SparsityPattern& pattern, std:
 // rows.
 std::vector<std::uint32_t> order_in_pairs(const BlockColumns& columns, std::int64_t column_count);
 
-// A half: 32 neighbouring rows of a weight. Some packings put two of them together that need not be neighbours.
-inline constexpr std::int64_t kHalfRows = 32;
-
-// The halves of a weight in such an order: two beside each other have many columns of `width` in common. Their number
-// is even: the last one may be behind the last row.
+// The halves of a weight, bsr::kHalfRows neighbouring rows each, in such an order: two beside each other have many
+// columns of `width` in common. Their number is even: the last one may be behind the last row.
 std::vector<std::uint32_t> halves_in_pairs(const SparsityPattern& pattern, std::int64_t width);
 
 // Rows [first, first + count) of a packing as rows of the weight. `halves`: which half stands at each place; empty: the

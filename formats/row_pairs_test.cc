@@ -9,11 +9,13 @@
 #include <numeric>
 
 #include "base/ceil_div.h"
+#include "formats/bsr_layout.h"
 #include "tests/support/drawn_matrix.h"
 
 namespace sparsmith::test {
 namespace {
 
+using bsr::kHalfRows;
 using testing::ElementsAre;
 
 // How many columns the rows of an order have, where two that stand beside each other have those of both.
@@ -62,7 +64,7 @@ TEST(RowPairsTest, AHalfIs32RowsOfTheWeight) {
     const CsrMatrix matrix = draw_matrix(random, static_cast<std::int64_t>(random() % 700),
                                          static_cast<std::int64_t>(1 + random() % 900), 0.01);
     const std::vector<std::uint32_t> halves = halves_in_pairs(matrix, 32);
-    EXPECT_EQ(std::ssize(halves), ceil_div(matrix.rows, 2 * kHalfRows) * 2);
+    EXPECT_EQ(std::ssize(halves), ceil_div(matrix.rows, std::int64_t{2 * kHalfRows}) * 2);
     std::vector<std::uint32_t> sorted = halves;
     std::ranges::sort(sorted);
     EXPECT_EQ(sorted, natural_order(halves.size()));

@@ -71,8 +71,8 @@ nlohmann::json packings_of(const TunedWeight& weight, const Plan& plan) {
     facts.insert(plan.writer_facts(i).begin(), plan.writer_facts(i).end());
     nlohmann::json& packing = all.emplace_back(
         nlohmann::json{{"packing", plan.weight().packings[i].packing}, {"arrays", arrays}, {"facts", facts}});
-    if (const sparsmith::TunedArray* halves = weight.packings[i].array("half_rows");
-        plan.moves() && halves != nullptr) {
+    if (!plan.moves()) continue;  // `weight` has the packings of a plan that moves, in their order
+    if (const sparsmith::TunedArray* const halves = weight.packings[i].array("half_rows")) {
       std::vector<std::uint32_t> order(halves->bytes.size() / sizeof(std::uint32_t));
       std::memcpy(order.data(), halves->bytes.data(), order.size() * sizeof(std::uint32_t));
       packing["half_rows"] = order;  // stays when the pattern moves

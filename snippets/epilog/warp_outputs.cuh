@@ -1,6 +1,6 @@
 // Outputs of a warp of a warpgroup: 16 neighbouring rows by some tokens, in the accumulators of wgmma
 // (reduction/tile_sums.cuh). They leave through shared memory, as vectors of eight rows where Y is aligned: of each
-// warp by itself, or of all four together, of which two and two have neighbouring rows.
+// warp by itself, or of all four together, where the first two and the last two have neighbouring rows.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -24,7 +24,7 @@ struct WarpOutputs {
   int n;
   u32 first_row;
   int first_token;
-  u32 half_rows = 2 * kRows;  // kWarps = 4: from the rows of the first two warps to those of the others
+  u32 half_distance = 2 * kRows;  // kWarps = 4: from the rows of the first two warps to those of the others
 
   // Every lane of the kWarps warps calls it. `sums`: of a lane, as TileSums has them.
   SPARSMITH_DEVICE void store(const float (&sums)[kTokens / 2]) const {
@@ -52,10 +52,10 @@ struct WarpOutputs {
   static SPARSMITH_DEVICE int warp() { return thread_index() / 32 % kWarps; }
   static constexpr int kHalfRuns = 2 * kRows / kRunRows;  // of two warps
   static constexpr int kLastHalf = kWarps > 1 ? kHalfRuns : 0;
-  SPARSMITH_DEVICE u32 first_half() const { return first_row - warp() % 2 * kRows - warp() / 2 * half_rows; }
+  SPARSMITH_DEVICE u32 first_half() const { return first_row - warp() % 2 * kRows - warp() / 2 * half_distance; }
   // The rows of a vector, of all that are stored together.
   SPARSMITH_DEVICE u32 row_of_run(int run) const {
-    return first_half() + run / kHalfRuns * half_rows + run % kHalfRuns * kRunRows;
+    return first_half() + run / kHalfRuns * half_distance + run % kHalfRuns * kRunRows;
   }
   static SPARSMITH_DEVICE void meet() {
     if constexpr (kWarps > 1) {

@@ -17,6 +17,21 @@ constexpr std::size_t kBlocksOf32 = 3;  // in SparsityStatistics::kBlockSizes
 constexpr std::size_t kBlocksOf64 = 4;
 static_assert(SparsityStatistics::kBlockSizes[kBlocksOf64] == BsrWgmmaConfig::kBlockRows);
 
+// The share of blocks of 64 rows by `width` columns, 32 or 64, that hold an element. Of 32 columns, packers put halves
+// with common columns together (formats/row_pairs.h).
+double touched_share(std::int64_t width, std::int64_t cols, const SparsityStatistics& statistics) {
+  const double of_64 = statistics.block_touched[kBlocksOf64];
+  if (width == 64) return of_64;
+  // Columns that two halves have in common by chance, and by how many standard deviations more those have that were
+  // sought: met within 5 % for 128 and 448 halves by 128 and 448 columns of which 10, 25 and 50 % are there.
+  constexpr double kSought = 2.1;
+  const double share = statistics.block_touched[kBlocksOf32];
+  const auto columns = static_cast<double>(std::max<std::int64_t>(1, ceil_div(cols, width)));
+  const double common = share * share + kSought * share * std::sqrt((1 - share * share) / columns);
+  const double neighbours = std::sqrt(of_64 * share);  // of 64 x 32, about
+  return std::max(share, std::min(neighbours, 2 * share - common));
+}
+
 constexpr int kSharedBytes = 227 * 1024;  // of a block of threads, compute capability 9.0
 constexpr int kOutputBytes = 4 * 2560;    // of a warpgroup
 constexpr int kStageExtra = 2 * 8 + 4;    // barriers and a row mask
@@ -34,12 +49,12 @@ std::vector<Rule> worthwhile_rules() {
   return {
       {{"block_columns"},
        "most blocks hold nothing",
-       [](auto& in) { return touched_lines_share(in["block_columns"], in.spec.cols, in.statistics) <= 0.6; }},
+       [](auto& in) { return touched_share(in["block_columns"], in.spec.cols, in.statistics) <= 0.6; }},
       {{"block_columns"},
        "narrow blocks leave out some that hold nothing",
        [](auto& in) {
-         return in["block_columns"] == 64 || touched_lines_share(32, in.spec.cols, in.statistics) <
-                                                 0.95 * touched_lines_share(64, in.spec.cols, in.statistics);
+         return in["block_columns"] == 64 ||
+                touched_share(32, in.spec.cols, in.statistics) < 0.95 * touched_share(64, in.spec.cols, in.statistics);
        }},
       {{"row_tiles"},
        "a row of blocks for each warpgroup",
@@ -120,7 +135,7 @@ constexpr double kSpread = 0.54;       // of the longest row, in standard deviat
 double predicted_bsr_wgmma_us(const Config& values, const Problem& problem, const SparsityStatistics& statistics) {
   const BsrWgmmaConfig config(values);
   const DeviceRates rates(problem.device);
-  const double touched = touched_lines_share(config.block_columns, problem.spec.cols, statistics);
+  const double touched = touched_share(config.block_columns, problem.spec.cols, statistics);
   const double input_bytes = 2.0 * config.block_columns * config.token_tile;  // of a stage
   const double block_bytes = 2.0 * config.block_columns * BsrWgmmaConfig::kBlockRows;
   const auto columns = static_cast<double>(ceil_div(problem.spec.cols, std::int64_t{config.block_columns}));
@@ -147,19 +162,6 @@ double predicted_bsr_wgmma_us(const Config& values, const Problem& problem, cons
 }
 
 }  // namespace
-
-double touched_lines_share(std::int64_t width, std::int64_t cols, const SparsityStatistics& statistics) {
-  const double of_64 = statistics.block_touched[kBlocksOf64];
-  if (width == 64) return of_64;
-  // Columns that two halves have in common by chance, and by how many standard deviations more those have that were
-  // sought: met within 5 % for 128 and 448 halves by 128 and 448 columns of which 10, 25 and 50 % are there.
-  constexpr double kSought = 2.1;
-  const double share = statistics.block_touched[kBlocksOf32];
-  const auto columns = static_cast<double>(std::max<std::int64_t>(1, ceil_div(cols, width)));
-  const double common = share * share + kSought * share * std::sqrt((1 - share * share) / columns);
-  const double neighbours = std::sqrt(of_64 * share);  // of 64 x 32, about
-  return std::max(share, std::min(neighbours, 2 * share - common));
-}
 
 int BsrWgmmaConfig::stages() const {
   return std::min(kMostStages, (kSharedBytes - row_tiles * kOutputBytes) / (stage_bytes() + kStageExtra));

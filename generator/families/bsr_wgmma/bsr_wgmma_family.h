@@ -25,10 +25,6 @@ struct BsrWgmmaConfig : NamedConfig {
   std::int64_t shared_bytes() const;  // BsrWgmmaKernel::kSharedBytes
 };
 
-// The share of blocks of 64 rows by `width` columns, 32 or 64, that hold an element: packers put halves with common
-// columns together where blocks have 32 (formats/row_pairs.h).
-double touched_lines_share(std::int64_t width, std::int64_t cols, const SparsityStatistics& statistics);
-
 const Family& bsr_wgmma_family();
 
 }  // namespace sparsmith
