@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=3e-4, help="learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--predict", action="store_true", help="choose kernels by the cost model, without timing them")
     parser.add_argument("--only", choices=COLOURS, help="one of the runs")
     parser.add_argument("--plot", type=pathlib.Path, help="an SVG file to write")
     options = parser.parse_args()
@@ -132,7 +133,7 @@ def main() -> None:
         model = copy.deepcopy(pruned).to(device)
         begin = time.perf_counter()
         print(sparsmith.optimize(model, training=True, tokens=(options.batch * options.length,), dtype=torch.bfloat16,
-                                 filter_fn=is_pruned, progress=False))
+                                 filter_fn=is_pruned, device="none" if options.predict else None, progress=False))
         print(f"tuned in {time.perf_counter() - begin:.1f} s", flush=True)
         return model
 

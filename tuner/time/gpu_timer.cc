@@ -10,7 +10,7 @@ namespace sparsmith {
 namespace {
 
 constexpr int kMaxNodes = 2000;       // of a graph that goes cold
-constexpr int kMinLaunches = 32;      // of a replay, where time permits
+constexpr int kMinLaunches = 8;       // of a replay, where time permits
 constexpr double kReplayUs = 300;     // hides the gap of 1 or 2 us between replays
 constexpr int kRoundsBeforeDrop = 3;  // then the hopeless are left out
 constexpr float kHopeless = 3.0F;     // times slower than the fastest
@@ -54,7 +54,8 @@ ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy)
     return count * std::max(figures.nodes, 1) <= kMaxNodes &&
            (count - 1) * figures.weight_bytes <= figures.free_bytes / 2;
   };
-  std::int64_t copies = 3 * figures.l2_bytes / figures.read_bytes + 1;
+  const std::int64_t bytes = figures.read_bytes + figures.operand_bytes;
+  std::int64_t copies = (3 * figures.l2_bytes + figures.operand_bytes) / bytes + 1;
   if (!fit(copies)) return warm;
   if (policy.layers > copies && fit(policy.layers)) copies = policy.layers;
   return {.copies = static_cast<int>(copies), .warm = false, .launches = static_cast<int>(copies)};
@@ -141,7 +142,8 @@ Status GpuTimer::prepare(const TimingPolicy& policy, Case& timed) {
                             .read_bytes = work.read_bytes(),
                             .l2_bytes = context_.properties().l2_bytes,
                             .free_bytes = static_cast<std::int64_t>(free_bytes),
-                            .nodes = work.nodes()},
+                            .nodes = work.nodes(),
+                            .operand_bytes = operand_bytes_},
                            policy);
   SPARSMITH_RETURN_IF_ERROR(work.make_copies(timed.plan.copies));
   SPARSMITH_ASSIGN_OR_RETURN(double launch_us, time_launches(work, timed.plan.copies));

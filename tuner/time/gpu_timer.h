@@ -43,13 +43,14 @@ struct ReplayFigures {
   std::int64_t weight_bytes = 0;
   std::int64_t read_bytes = 0;  // part of weight_bytes that a launch reads
   std::int64_t l2_bytes = 0;
-  std::int64_t free_bytes = 0;  // of device memory
-  int nodes = 1;                // of a launch
+  std::int64_t free_bytes = 0;     // of device memory
+  int nodes = 1;                   // of a launch
+  std::int64_t operand_bytes = 0;  // that a launch reads and writes besides the weight
 };
 
-// The smallest number of copies whose reads exceed three times L2; or as many as the policy's layers, when these are
-// more and fit. One warm copy when the policy is warm, or when the copies need more than 2,000 nodes or more than half
-// of the free memory.
+// The smallest number of copies such that more than three times L2 pass from the begin of a copy's use to its next one;
+// or as many as the policy's layers, when these are more and fit. One warm copy when the policy is warm, or when the
+// copies need more than 2,000 nodes or more than half of the free memory.
 ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy);
 
 // Sets the launches of `plan`. A replay is long compared with the resolution of events, and the policy's replays fit
@@ -78,6 +79,9 @@ class GpuTimer {
   // not replayed further. A work over the policy's limit is not replayed. Error: kDeviceError when a launch fails.
   Result<std::vector<Timing>> time(std::span<TimedWork* const> works, const TimingPolicy& policy);
 
+  // What launches of the works to come move besides the weight.
+  void set_operand_bytes(std::int64_t bytes) { operand_bytes_ = bytes; }
+
   // Microseconds of a launch: the mean of a few launches without a graph, over `copies` of the weight. A launch that is
   // shorter than its submission seems longer than it is.
   Result<double> time_launches(TimedWork& work, int copies);
@@ -98,6 +102,7 @@ class GpuTimer {
 
   const CudaContext& context_;
   CUstream stream_;
+  std::int64_t operand_bytes_ = 0;
 };
 
 }  // namespace sparsmith

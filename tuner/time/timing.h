@@ -8,7 +8,7 @@ namespace sparsmith {
 
 // Part of a choice's key.
 struct TimingPolicy {
-  bool cold_weights = true;   // rotate over copies of the packed weight, together over three times L2
+  bool cold_weights = true;   // rotate over copies of the packed weight: each has left L2 before its next use
   bool programmatic = false;  // launch our kernels programmatically (LaunchPlan), if the device can
   int layers = 0;             // launches in one graph, over as many copies if they fit; 0: as needed
   int min_replays = 15;
