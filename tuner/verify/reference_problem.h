@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "matrix/csr_matrix.h"
 #include "runtime/executor.h"
 #include "runtime/operator_spec.h"
@@ -38,8 +39,8 @@ struct ProblemOptions {
 
 // S and A of error_bound.h for each output, at row * columns + column.
 struct ReferenceSums {
-  std::vector<double> sums;
-  std::vector<double> magnitudes;
+  LargeVector<double> sums;
+  LargeVector<double> magnitudes;
 };
 
 // The nonzeros rounded to `type`, as every candidate has them.
@@ -174,8 +175,8 @@ class ReferenceProblem {
   std::size_t output_ = 0;               // index in operands_
   std::vector<std::int32_t> looked_at_;  // tokens in ascending order; empty: all
   ReferenceSums sums_;
-  std::vector<double> expected_;  // row * columns + column
-  std::vector<float> bounds_;     // likewise
+  LargeVector<double> expected_;  // row * columns + column
+  LargeVector<float> bounds_;     // likewise
 };
 
 }  // namespace sparsmith
