@@ -21,7 +21,7 @@ struct LargeAllocator : std::allocator<T> {
   };
   LargeAllocator() = default;
   template <class Other>
-  LargeAllocator(const LargeAllocator<Other>&) noexcept {}
+  explicit LargeAllocator(const LargeAllocator<Other>& /*other*/) noexcept {}
 
   T* allocate(std::size_t count) {
     constexpr std::size_t kPage = std::size_t{2} << 20;
