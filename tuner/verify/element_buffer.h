@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "base/half.h"
-#include "base/large_vector.h"
 #include "sparsmith/data_type.h"
 
 namespace sparsmith {
@@ -29,7 +29,7 @@ class ElementBuffer {
  public:
   ElementBuffer() = default;
   ElementBuffer(DataType type, std::int64_t size)
-      : type_(type), bytes_(static_cast<std::size_t>(size) * size_of(type), std::byte{}) {}
+      : type_(type), bytes_(static_cast<std::size_t>(size) * size_of(type)) {}
 
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size() / size_of(type_)); }
   float get(std::int64_t index) const { return read_element(bytes_, type_, index); }
@@ -47,7 +47,7 @@ class ElementBuffer {
 
  private:
   DataType type_ = DataType::kFloat32;
-  LargeVector<std::byte> bytes_;
+  std::vector<std::byte> bytes_;
 };
 
 }  // namespace sparsmith

@@ -17,7 +17,7 @@ constexpr int kThreads = 256;
 // Makes [K][columns of the outputs] from X in its layout. It takes a few tokens at a time, so source and destination
 // stay in the cache.
 template <class Word>
-LargeVector<std::byte> turned(const ReferenceProblem& problem) {
+std::vector<std::byte> turned(const ReferenceProblem& problem) {
   constexpr std::int64_t kTokens = 64;
   constexpr std::int64_t kColumns = 64;
   const std::int64_t cols = problem.spec().cols;
@@ -25,7 +25,7 @@ LargeVector<std::byte> turned(const ReferenceProblem& problem) {
   const std::int64_t stride = problem.operand("x").stride;
   const bool token_major = problem.spec().layout == Layout::kTokenMajor;
   const std::byte* const x = problem.x().bytes().data();
-  LargeVector<std::byte> result(static_cast<std::size_t>(cols * tokens) * sizeof(Word));
+  std::vector<std::byte> result(static_cast<std::size_t>(cols * tokens) * sizeof(Word));
   parallel_for(cols, kColumns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = 0; first < tokens; first += kTokens) {
       for (std::int64_t column = begin; column < end; ++column) {

@@ -161,7 +161,7 @@ std::vector<double> ReferenceProblem::token_block(std::string_view name, std::in
 
 ReferenceSums ReferenceProblem::sums_over_columns() const {
   const std::int64_t columns = output_columns();
-  ReferenceSums result{LargeVector<double>(spec_.rows * columns), LargeVector<double>(spec_.rows * columns)};
+  ReferenceSums result{std::vector<double>(spec_.rows * columns), std::vector<double>(spec_.rows * columns)};
   for (std::int64_t first = 0; first < columns; first += kTokenBlock) {
     const std::int64_t count = std::min(kTokenBlock, columns - first);
     const std::vector<double> x = token_block("x", spec_.cols, first, columns);
@@ -186,7 +186,7 @@ ReferenceSums ReferenceProblem::sums_over_columns() const {
 }
 
 ReferenceSums ReferenceProblem::sums_over_tokens() const {
-  ReferenceSums result{LargeVector<double>(outputs(), 0.0), LargeVector<double>(outputs(), 0.0)};
+  ReferenceSums result{std::vector<double>(outputs()), std::vector<double>(outputs())};
   for (std::int64_t first = 0; first < options_.tokens; first += kTokenBlock) {
     const std::vector<double> x = token_block("x", spec_.cols, first, options_.tokens);
     const std::vector<double> dy = token_block("dy", spec_.rows, first, options_.tokens);

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/large_vector.h"
 #include "matrix/csr_matrix.h"
 #include "runtime/executor.h"
 #include "runtime/operator_spec.h"
@@ -39,8 +38,8 @@ struct ProblemOptions {
 
 // S and A of error_bound.h for each output, at row * columns + column.
 struct ReferenceSums {
-  LargeVector<double> sums;
-  LargeVector<double> magnitudes;
+  std::vector<double> sums;
+  std::vector<double> magnitudes;
 };
 
 // The nonzeros rounded to `type`, as every candidate has them.
@@ -175,8 +174,8 @@ class ReferenceProblem {
   std::size_t output_ = 0;               // index in operands_
   std::vector<std::int32_t> looked_at_;  // tokens in ascending order; empty: all
   ReferenceSums sums_;
-  LargeVector<double> expected_;  // row * columns + column
-  LargeVector<float> bounds_;     // likewise
+  std::vector<double> expected_;  // row * columns + column
+  std::vector<float> bounds_;     // likewise
 };
 
 }  // namespace sparsmith
