@@ -100,13 +100,6 @@ class PlanWork : public TimedWork {
   std::vector<BoundPlan> bound_;  // to each copy
 };
 
-// Of X and Y, or of X and dY.
-std::int64_t operand_bytes(const ReferenceProblem& problem) {
-  const OperatorSpec& spec = problem.spec();
-  const std::int64_t rows = spec.multiplies_weight() ? spec.output_rows() : spec.rows;
-  return problem.tokens() * (spec.cols + rows) * static_cast<std::int64_t>(size_of(spec.type));
-}
-
 class GpuTimingDevice : public TimingDevice {
  public:
   explicit GpuTimingDevice(GpuExecutor& executor)
@@ -133,7 +126,7 @@ class GpuTimingDevice : public TimingDevice {
     vendor_problem_.reset();
     problem_ = problem;
     verifier_ = verifier;
-    timer_.set_operand_bytes(problem == nullptr ? 0 : operand_bytes(*problem));
+    timer_.set_operand_bytes(problem == nullptr ? 0 : problem->operand_bytes());
     // Without a problem nothing is known of the weight yet; what there is of it stays until the next one says.
     if (problem == nullptr || same_weight) return;
     for (const auto& [name, vendor] : opened_) vendor->forget_weight();

@@ -79,7 +79,7 @@ class GpuTimer {
   // not replayed further. A work over the policy's limit is not replayed. Error: kDeviceError when a launch fails.
   Result<std::vector<Timing>> time(std::span<TimedWork* const> works, const TimingPolicy& policy);
 
-  // What launches of the works to come move besides the weight.
+  // Bytes of X, Y and other operands besides the weight, of a launch of the next works.
   void set_operand_bytes(std::int64_t bytes) { operand_bytes_ = bytes; }
 
   // Microseconds of a launch: the mean of a few launches without a graph, over `copies` of the weight. A launch that is

@@ -88,6 +88,12 @@ ReferenceProblem::ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& 
   choose_columns();
 }
 
+std::int64_t ReferenceProblem::operand_bytes() const {
+  std::int64_t bytes = 0;
+  for (const DrawnOperand& drawn : operands_) bytes += std::ssize(drawn.contents.bytes());
+  return bytes;
+}
+
 const DrawnOperand& ReferenceProblem::operand(std::string_view name) const {
   return *std::ranges::find(operands_, name, [](const DrawnOperand& drawn) { return drawn.operand.name; });
 }

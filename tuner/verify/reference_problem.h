@@ -97,6 +97,8 @@ class ReferenceProblem {
   // In the order of spec().operands(). An output that a run adds to holds old values, some of them NaN. Any other
   // output holds NaN.
   std::span<const DrawnOperand> operands() const { return operands_; }
+  // Of all operands together, with their padding.
+  std::int64_t operand_bytes() const;
   // The operand of that name. REQUIRES: spec().operands() has it, present or not.
   const DrawnOperand& operand(std::string_view name) const;
   const ElementBuffer& x() const { return operand("x").contents; }

@@ -325,6 +325,8 @@ TEST(LargeVerificationTest, LooksAtTheEdgesAndAtDrawnTokens) {
       ReferenceProblem all(matrix, spec, inputs);
       all.set_sums(all.compute_sums());
       EXPECT_TRUE(all.looks_at_all());
+      const std::int64_t elements = inputs.tokens * (matrix.rows + matrix.cols);
+      EXPECT_GE(all.operand_bytes(), elements * static_cast<std::int64_t>(size_of(spec.type))) << "X and Y";
       inputs.most_outputs = 5 * 16 * matrix.rows;
       ReferenceProblem some(matrix, spec, inputs);
       some.set_sums(some.compute_sums());
