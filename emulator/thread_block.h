@@ -100,6 +100,8 @@ class ThreadBlock {
     // Of turned operands, which have a line for each of the 16 elements that meet: from a box of operand b to the next.
     // 0: they are not turned.
     std::uint32_t box_bytes;
+    // From the first box of operand a, of lines of 64 bytes, to its second. 0: it is one box, of lines of 128 bytes.
+    std::uint32_t a_box_bytes = 0;
   };
 
   // The argument of PlanArgument::Kind::kTensorMap. `address` 0: there is none.
@@ -137,8 +139,8 @@ class ThreadBlock {
   void warpgroup_begin();
   void warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at, int columns,
                           int line_bytes, bool bfloat16, std::uint32_t metadata, int pair);
-  void warpgroup_multiply_turned(float* d, std::uint32_t a_at, std::uint32_t b_at, int columns, int line_bytes,
-                                 std::uint32_t box_bytes, bool bfloat16);
+  void warpgroup_multiply_turned(float* d, std::uint32_t a_at, std::uint32_t a_box_bytes, std::uint32_t b_at,
+                                 int columns, int line_bytes, std::uint32_t box_bytes, bool bfloat16);
   void warpgroup_commit();
   void warpgroup_wait(int in_flight);
   void atomic_add(float* to, float value);

@@ -219,12 +219,14 @@ TEST_P(WarpgroupTest, MultipliesWhatTheMetadataNames) {
 // A product of 64 x 16 by 16 x 192, of tokens [16, 32) of 32. Both operands lie turned: a [32][64] in lines of 128
 // bytes, b [32][192] in boxes of kLine bytes a token; 16-byte chunk h of line r is at h ^ (r % 8), or in lines of 64
 // bytes at h ^ (r / 2 % 4).
-constexpr const char* kTurnedProduct = R"(
+constexpr const char* kPutTurned = R"(
 SPARSMITH_DEVICE void put(u8* box, const u16* from, int stride, int chunk, int line, int token) {
   const int chunks = line / 16;
   *reinterpret_cast<Vector<u32, 4>*>(box + token * line + (chunk ^ (token * chunks / 8 % chunks)) * 16) =
       *reinterpret_cast<const Vector<u32, 4>*>(from + token * stride + chunk * 8);
 }
+)";
+constexpr const char* kTurnedProduct = R"(
 extern "C" __global__ void __launch_bounds__(128) test(const u16* a, const u16* b, float* d) {
   constexpr int kBox = 32 * kLine;
   u8* shared = shared_memory();
@@ -248,20 +250,21 @@ extern "C" __global__ void __launch_bounds__(128) test(const u16* a, const u16* 
     d[(row + i / 2 % 2 * 8) * 192 + i / 4 * 8 + thread_index() % 4 * 2 + i % 2] = sums[i];
 })";
 
+std::vector<float> draw_values(std::mt19937& random, std::size_t count) {
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(static_cast<int>(random() % 17) - 8) / 4.0F;
+  return values;
+}
+std::vector<std::uint16_t> halves(const std::vector<float>& values) {
+  std::vector<std::uint16_t> bits;
+  for (const float value : values) bits.push_back(fp16_from_float(value));
+  return bits;
+}
+
 TEST_P(WarpgroupTest, MultipliesTurnedOperands) {
   std::mt19937 random(13);
-  const auto draw = [&](std::size_t count) {
-    std::vector<float> values(count);
-    for (float& value : values) value = static_cast<float>(static_cast<int>(random() % 17) - 8) / 4.0F;
-    return values;
-  };
-  const auto halves = [](const std::vector<float>& values) {
-    std::vector<std::uint16_t> bits;
-    for (const float value : values) bits.push_back(fp16_from_float(value));
-    return bits;
-  };
-  const std::vector<float> a = draw(32 * 64);
-  const std::vector<float> b = draw(32 * 192);
+  const std::vector<float> a = draw_values(random, 32 * 64);
+  const std::vector<float> b = draw_values(random, 32 * 192);
   for (const int line : {64, 128}) {
     const auto run_product = [&](const std::string& from, const std::string& to, std::vector<float>& d) {
       EmulatorOptions options;
@@ -270,7 +273,7 @@ TEST_P(WarpgroupTest, MultipliesTurnedOperands) {
       bench.add(halves(a));
       bench.add(halves(b));
       const int at = bench.add_unwritten<float>(64 * 192);
-      std::string text = "constexpr int kLine = " + std::to_string(line) + ";" + kTurnedProduct;
+      std::string text = "constexpr int kLine = " + std::to_string(line) + ";" + kPutTurned + kTurnedProduct;
       if (!from.empty()) text.replace(text.find(from), from.size(), to);
       const Status status = bench.run(text, 1, 128, 32 * (128 + 192 * 2));
       if (status.ok()) d = bench.read<float>(at, 64 * 192);
@@ -294,6 +297,66 @@ TEST_P(WarpgroupTest, MultipliesTurnedOperands) {
     EXPECT_THAT(run_product("tensor_reads_follow();", "", d).message(),
                 HasSubstr("did not say that tensor cores would read it"));
   }
+}
+
+// A product of 64 x 16 by 16 x 32, of tokens [16, 32) of 32. a [32][128] lies in four boxes of 32 rows, of which the
+// second and the last one are multiplied; b [32][64] in one box, of which the second half is.
+constexpr const char* kPairProduct = R"(
+extern "C" __global__ void __launch_bounds__(128) test(const u16* a, const u16* b, float* d) {
+  constexpr int kBox = 32 * 64;
+  u8* shared = shared_memory();
+  u8* inputs = shared + 4 * kBox;
+  for (int i = thread_index(); i < 32 * 16; i += 128)
+    put(shared + i % 16 / 4 * kBox, a + i % 16 / 4 * 32, 128, i % 4, 64, i / 16);
+  for (int i = thread_index(); i < 32 * 8; i += 128) put(inputs, b, 64, i % 8, 128, i / 8);
+  tensor_reads_follow();
+  warpgroup_barrier(0);
+  float sums[16];
+  begin_sums(sums);
+  warpgroup_multiply_begin();
+  PairMultiply<half>::add(sums, advanced(swizzled_pair(shared_offset(shared + kBox), 2 * kBox), 16 * 64),
+                          advanced(swizzled_rows(shared_offset(inputs) + 64), 16 * 128));
+  warpgroup_multiply_commit();
+  warpgroup_multiply_wait();
+  const int row = thread_index() / 32 * 16 + thread_index() % 32 / 4;
+  for (int i = 0; i < 16; ++i)
+    d[(row + i / 2 % 2 * 8) * 32 + i / 4 * 8 + thread_index() % 4 * 2 + i % 2] = sums[i];
+})";
+
+TEST_P(WarpgroupTest, MultipliesAnyTwoBands) {
+  std::mt19937 random(14);
+  const std::vector<float> a = draw_values(random, 32 * 128);
+  const std::vector<float> b = draw_values(random, 32 * 64);
+  const auto run_product = [&](const std::string& from, const std::string& to, std::vector<float>& d) {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    bench.add(halves(a));
+    bench.add(halves(b));
+    const int at = bench.add_unwritten<float>(64 * 32);
+    std::string text = std::string(kPutTurned) + kPairProduct;
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    const Status status = bench.run(text, 1, 128, 32 * (128 + 64) * 2);
+    if (status.ok()) d = bench.read<float>(at, 64 * 32);
+    return status;
+  };
+  std::vector<float> d;
+  const Status status = run_product("", "", d);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (std::size_t row = 0; row < 64; ++row) {
+    for (std::size_t column = 0; column < 32; ++column) {
+      float expected = 0;
+      for (std::size_t k = 16; k < 32; ++k)
+        expected += a[k * 128 + 32 + row % 32 + row / 32 * 64] * b[k * 64 + 32 + column];
+      ASSERT_EQ(d[row * 32 + column], expected) << row << " " << column;
+    }
+  }
+  for (const char* misplaced : {"+ 32), 16 * 128", "+ 64), 17 * 128"})
+    EXPECT_THAT(run_product("+ 64), 16 * 128", misplaced, d).message(), HasSubstr("a multiple of eight lines"));
+  EXPECT_THAT(run_product("2 * kBox)", "2 * kBox + 16)", d).message(), HasSubstr("a multiple of eight lines"));
+  EXPECT_THAT(run_product("tensor_reads_follow();", "", d).message(),
+              HasSubstr("did not say that tensor cores would read it"));
+  EXPECT_THAT(run_product("i < 32 * 16;", "i < 32 * 16 - 1;", d).message(), HasSubstr("never written"));
 }
 
 // Threads of different warpgroups are ordered by block barriers alone.

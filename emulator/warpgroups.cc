@@ -7,14 +7,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/ceil_div.h"
 #include "emulator/thread_block.h"
 
 namespace sparsmith {
 namespace {
 
 constexpr int kTurnedLines = 16;  // of an operand: the elements that meet
-constexpr int kTurnedLine = 128;  // bytes of a line of operand a
-constexpr std::uint32_t kTurnedPattern = 8 * kTurnedLine;
+
+// Of a line of operand a, which is turned.
+constexpr std::uint32_t turned_line(std::uint32_t a_box_bytes) { return a_box_bytes == 0 ? 128 : 64; }
 
 }  // namespace
 
@@ -60,11 +62,15 @@ void ThreadBlock::warpgroup_multiply(float* d, const std::uint32_t* a, std::uint
   shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
 }
 
-void ThreadBlock::warpgroup_multiply_turned(float* d, std::uint32_t a_at, std::uint32_t b_at, int columns,
-                                            int line_bytes, std::uint32_t box_bytes, bool bfloat16) {
-  if (a_at % kTurnedPattern != 0 || b_at % (static_cast<std::uint32_t>(line_bytes) * 8) != 0)
+void ThreadBlock::warpgroup_multiply_turned(float* d, std::uint32_t a_at, std::uint32_t a_box_bytes, std::uint32_t b_at,
+                                            int columns, int line_bytes, std::uint32_t box_bytes, bool bfloat16) {
+  const auto line = static_cast<std::uint32_t>(line_bytes);
+  const std::uint32_t in_line = b_at % line;  // columns may be the last ones of lines
+  if (a_at % (8 * turned_line(a_box_bytes)) != 0 || a_box_bytes % (8 * turned_line(a_box_bytes)) != 0 ||
+      (b_at - in_line) % (line * 8) != 0 || (in_line != 0 && in_line + static_cast<std::uint32_t>(columns) * 2 != line))
     fail([] { return "starts a warpgroup's product whose turned operands do not begin at a multiple of eight lines"; });
-  const WarpgroupOperands operands{d, nullptr, a_at, b_at, columns, line_bytes, bfloat16, 0, -1, box_bytes};
+  const WarpgroupOperands operands{d,        nullptr, a_at, b_at,      columns,    line_bytes,
+                                   bfloat16, 0,       -1,   box_bytes, a_box_bytes};
   shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
 }
 
@@ -107,8 +113,12 @@ void ThreadBlock::check_operands_are_shown(int first, const WarpgroupOperands& o
     if (operands.a == nullptr) check_is_shown(first, operands.a_at, 64, operands.line_bytes);
     return;
   }
-  check_is_shown(first, operands.a_at, kTurnedLines, kTurnedLine);
-  for (int box = 0; box < operands.columns / (operands.line_bytes / 2); ++box)
+  const std::uint32_t a_line = turned_line(operands.a_box_bytes);
+  check_is_shown(first, operands.a_at, kTurnedLines, static_cast<int>(a_line));
+  if (operands.a_box_bytes != 0)
+    check_is_shown(first, operands.a_at + operands.a_box_bytes, kTurnedLines, static_cast<int>(a_line));
+  const int box_columns = operands.line_bytes / 2;
+  for (int box = 0; box < ceil_div(operands.columns, box_columns); ++box)
     check_is_shown(first, operands.b_at + static_cast<std::uint32_t>(box) * operands.box_bytes, kTurnedLines,
                    operands.line_bytes);
 }
@@ -128,7 +138,7 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
     const WarpgroupOperands& same = product.operands;
     if (brought->b_at != same.b_at || brought->a_at != same.a_at || brought->columns != same.columns ||
         brought->line_bytes != same.line_bytes || brought->bfloat16 != same.bfloat16 || brought->pair != same.pair ||
-        brought->box_bytes != same.box_bytes)
+        brought->box_bytes != same.box_bytes || brought->a_box_bytes != same.a_box_bytes)
       fail([] { return "lanes start different products of a warpgroup"; });
     product.d[lane] = brought->d;
     if (brought->a != nullptr) std::copy_n(brought->a, 4, product.a[lane].begin());
@@ -223,7 +233,8 @@ void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
   std::vector<OperandRow> turned_a;
   std::vector<OperandRow> turned_b;
   if (turned) {
-    turned_a = turned_rows(operands.a_at, first, 16, kTurnedLine, 0, operands.bfloat16);
+    turned_a = turned_rows(operands.a_at, first, 16, static_cast<int>(turned_line(operands.a_box_bytes)),
+                           operands.a_box_bytes, operands.bfloat16);
     turned_b = turned_rows(operands.b_at, 0, static_cast<std::size_t>(operands.columns), operands.line_bytes,
                            operands.box_bytes, operands.bfloat16);
   }

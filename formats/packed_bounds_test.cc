@@ -14,6 +14,7 @@
 #include "formats/packed_reader.h"
 #include "formats/panel_layout.h"
 #include "formats/panel_words.h"
+#include "formats/region_masks_layout.h"
 #include "formats/scatter_layout.h"
 #include "formats/slots_layout.h"
 #include "formats/slots_steps.h"
@@ -236,6 +237,35 @@ void follow_tile_masks(Addresses& weight) {
   }
 }
 
+// The same of a region.
+void follow_region_masks(Addresses& weight) {
+  for (std::int64_t region = 0; region < weight.fact("regions"); ++region) {
+    const std::uint32_t panel = weight.at<std::uint32_t>("region_panels", region);
+    weight.inside(panel, ceil_div(weight.rows(), std::int64_t{region_masks::kPanelRows}), "panel");
+    EXPECT_EQ(panel, weight.at<std::uint32_t>("region_panels", region ^ 1)) << "two blocks of a cluster share rows";
+    const std::int64_t begin = weight.at<std::uint32_t>("region_tiles", region);
+    const std::int64_t end = weight.at<std::uint32_t>("region_tiles", region + 1);
+    weight.inside(end - begin, number_of(split(weight.packing(), "_")[2], "t") + 1, "tiles of a region");
+    std::int64_t boxes = 0;
+    for (std::int64_t box = 0; box < region_masks::kBoxes; ++box) {
+      const std::uint32_t column = weight.at<std::uint32_t>("columns", region * region_masks::kBoxes + box);
+      if (column == region_masks::kNoColumns) continue;
+      weight.inside(column, ceil_div(weight.cols(), std::int64_t{region_masks::kBoxColumns}), "columns");
+      EXPECT_EQ(boxes++, box) << "columns behind those that are brought";
+    }
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const std::uint32_t own = weight.at<std::uint32_t>("tiles", tile);
+      weight.inside(own >> 8 & 0xFF, region_masks::kBands, "band");
+      weight.inside(own & 0xFF, own >> 8 & 0xFF, "first band");
+      weight.inside(own >> 16, 2 * boxes, "columns of a tile");
+      for (std::int64_t row = tile * region_masks::kTileRows; row < (tile + 1) * region_masks::kTileRows; ++row) {
+        const std::int64_t held = std::popcount(weight.at<std::uint32_t>("masks", row));
+        weight.inside(weight.at<std::uint32_t>("firsts", row) + held, weight.fact("nonzeros") + 1, "place");
+      }
+    }
+  }
+}
+
 void follow_scatter(Addresses& weight) {
   const auto name = split(weight.packing(), "_");
   const bool bytes = name[1] == "byte";
@@ -321,10 +351,15 @@ void follow_panel(Addresses& weight) {
 }
 
 void follow(std::string_view format, const PackedWeight& packed) {
-  static const std::map<std::string_view, void (*)(Addresses&)> kFollow = {
-      {"csr", follow_csr},     {"slots", follow_slots},           {"bitmap", follow_bitmap},
-      {"bsr", follow_bsr},     {"bsr_strips", follow_bsr_strips}, {"scatter", follow_scatter},
-      {"panel", follow_panel}, {"tile_masks", follow_tile_masks}};
+  static const std::map<std::string_view, void (*)(Addresses&)> kFollow = {{"csr", follow_csr},
+                                                                           {"slots", follow_slots},
+                                                                           {"bitmap", follow_bitmap},
+                                                                           {"bsr", follow_bsr},
+                                                                           {"bsr_strips", follow_bsr_strips},
+                                                                           {"scatter", follow_scatter},
+                                                                           {"panel", follow_panel},
+                                                                           {"region_masks", follow_region_masks},
+                                                                           {"tile_masks", follow_tile_masks}};
   const auto follow_own = [](std::string_view of, const PackedWeight& weight) {
     Addresses addresses(weight);
     const auto found = kFollow.find(of);

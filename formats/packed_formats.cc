@@ -16,6 +16,7 @@ PackedFormat bsr_strips_format();
 PackedFormat csr_format();
 PackedFormat dense_format();
 PackedFormat panel_format();
+PackedFormat region_masks_format();
 PackedFormat scatter_format();
 PackedFormat slots_format();
 PackedFormat tile_masks_format();
@@ -23,9 +24,9 @@ PackedFormat two_four_format();
 
 std::span<const PackedFormat> packed_formats() {
   // A name that begins with another one stands before it.
-  static const PackedFormat kFormats[] = {bitmap_format(),     bsr_strips_format(), bsr_format(),     csr_format(),
-                                          dense_format(),      panel_format(),      scatter_format(), slots_format(),
-                                          tile_masks_format(), two_four_format()};
+  static const PackedFormat kFormats[] = {bitmap_format(), bsr_strips_format(), bsr_format(),          csr_format(),
+                                          dense_format(),  panel_format(),      region_masks_format(), scatter_format(),
+                                          slots_format(),  tile_masks_format(), two_four_format()};
   return kFormats;
 }
 

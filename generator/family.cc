@@ -17,6 +17,7 @@
 #include "generator/families/panel/panel_family.h"
 #include "generator/families/rows/rows_family.h"
 #include "generator/families/sampled/sampled_family.h"
+#include "generator/families/sampled_regions/sampled_regions_family.h"
 #include "generator/families/sampled_wgmma/sampled_wgmma_family.h"
 #include "generator/families/scatter/scatter_family.h"
 #include "generator/families/slots/slots_family.h"
@@ -100,6 +101,7 @@ std::span<const Family* const> families() {
                                       &unpack_scatter_family(),
                                       &sampled_family(),
                                       &sampled_wgmma_family(),
+                                      &sampled_regions_family(),
                                       &dense_family()};
   return all;
 }

@@ -181,7 +181,7 @@ Status draw_all(Output& output, int files_each, std::uint64_t seed) {
     for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_file(random, *each, output));
   }
   for (const char* format :
-       {"csr", "slots", "panel", "bitmap", "bsr", "bsr_strips", "scatter", "tile_masks", "two_four"}) {
+       {"csr", "slots", "panel", "bitmap", "bsr", "bsr_strips", "scatter", "region_masks", "tile_masks", "two_four"}) {
     for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_format_file(random, format, output));
   }
   TunedSample fake;

@@ -118,9 +118,9 @@ TEST_P(PlantedFaultsTest, AreSeenInTheEmulator) {
 
 INSTANTIATE_TEST_SUITE_P(Families, PlantedFaultsTest,
                          testing::Values("rows", "slots", "panel", "gather", "bitmap", "scatter", "wgmma", "bsr",
-                                         "bsr_strips", "bsr_wgmma", "sampled_wgmma", "specialized", "cooperative",
-                                         "two_four", "two_four_wgmma", "bsr_wgmma_rest", "bsr_strips_rest",
-                                         "two_four_wgmma_rest"),
+                                         "bsr_strips", "bsr_wgmma", "sampled_wgmma", "sampled_regions", "specialized",
+                                         "cooperative", "two_four", "two_four_wgmma", "bsr_wgmma_rest",
+                                         "bsr_strips_rest", "two_four_wgmma_rest"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

@@ -86,6 +86,7 @@ std::map<std::string, KernelSource> some_kernels() {
                            "two_four_wgmma_rest",
                            "sampled",
                            "sampled_wgmma",
+                           "sampled_regions",
                            "relayout",
                            "relayout_panels",
                            "finish_rows",

@@ -62,6 +62,24 @@ SPARSMITH_DEVICE SwizzledRows swizzled_rows(u32 shared_offset) { return {(shared
 // By 32, 64, 96 bytes for columns further on; by a multiple of 1,024 to other rows.
 SPARSMITH_DEVICE SwizzledRows advanced(SwizzledRows from, u32 bytes) { return {from.descriptor + bytes / 16}; }
 
+// An operand of two boxes whose rows of 64 bytes lie likewise, the second one `distance` bytes behind the first.
+struct SwizzledPair {
+  u32 descriptor;
+};
+SPARSMITH_DEVICE SwizzledPair swizzled_pair(u32 shared_offset, u32 distance) {
+  return {(shared_offset >> 4 & 0x3FFFU) | distance / 16 << 16};
+}
+SPARSMITH_DEVICE SwizzledPair advanced(SwizzledPair from, u32 bytes) { return {from.descriptor + bytes / 16}; }
+
+// Sums begin with 0, which the compiler does not know: it might set them between products, and wait for each.
+template <int kCount>
+SPARSMITH_DEVICE void begin_sums(float (&d)[kCount]) {
+  SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) {
+    d[i] = 0.0F;
+    asm volatile("" : "+f"(d[i]));
+  }
+}
+
 // The upper half of a descriptor: bytes of eight rows, and the swizzle.
 template <int kLineBytes>
 constexpr u64 kRowsOfLines = u64{kLineBytes / 2} << 32 | u64{kLineBytes == 128 ? 1 : 2} << 62;
@@ -214,6 +232,26 @@ struct TurnedMultiply;
 SPARSMITH_TURNED_MULTIPLIES(half, "f16")
 SPARSMITH_TURNED_MULTIPLIES(bfloat16, "bf16")
 #undef SPARSMITH_TURNED_MULTIPLIES
+
+// The same for 32 columns: a: two boxes of lines of 32 rows. b: half of lines of 64 columns, from byte 0 or 64 of eight
+// lines on.
+template <class T>
+struct PairMultiply;
+#define SPARSMITH_PAIR_MULTIPLY(Type, type)                                                             \
+  template <>                                                                                           \
+  struct PairMultiply<Type> {                                                                           \
+    static SPARSMITH_DEVICE void add(float (&d)[16], SwizzledPair a, SwizzledRows b) {                  \
+      const u64 rows = a.descriptor | kRowsOfLines<64>;                                                 \
+      const u64 others = b.descriptor | kRowsOfLines<128>;                                              \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type " {" SPARSMITH_TEXT_0_15 \
+                   "}, %16, %17, 1, 1, 1, 1, 1;"                                                        \
+                   : SPARSMITH_SUMS_8(0), SPARSMITH_SUMS_8(8)                                           \
+                   : "l"(rows), "l"(others));                                                           \
+    }                                                                                                   \
+  };
+SPARSMITH_PAIR_MULTIPLY(half, "f16")
+SPARSMITH_PAIR_MULTIPLY(bfloat16, "bf16")
+#undef SPARSMITH_PAIR_MULTIPLY
 #undef SPARSMITH_TURNED_MULTIPLY
 #undef SPARSMITH_TEXT_64_95
 #undef SPARSMITH_SUMS_4

@@ -18,6 +18,7 @@
 #include "formats/tile_masks_layout.h"
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
+#include "snippets/epilog/held_values.cuh"
 #include "snippets/prolog/fragment_input.cuh"
 #include "snippets/prolog/stage_cursor.cuh"
 
@@ -48,6 +49,7 @@ struct SampledWgmmaKernel {
 
   using Value = typename Input::Value;
   using Pattern = tile_masks::Pattern;
+  using Values = HeldValues<Output>;
   static constexpr int kTileRows = tile_masks::kTileRows;
   static constexpr int kUnitColumns = tile_masks::kUnitColumns;
   static constexpr int kUnitTiles = kUnitColumns / kTileColumns;
@@ -63,12 +65,8 @@ struct SampledWgmmaKernel {
   static constexpr int kGradientBytes = kStageTokens * kTileRows * 2;  // of a box
   static constexpr int kInputBytes = kStageTokens * kLineBytes;
   static constexpr int kStageBytes = kRowTiles * kGradientBytes + kGroupTiles * kInputBytes;
-  static constexpr int kWarpRows = 16;
-  static constexpr int kWordColumns = tile_masks::kWordColumns;  // that a warp stores together
-  static constexpr int kSumLine = kWordColumns + 4;  // floats of a row, so that a warp's stores meet all banks
-  static constexpr int kSumBytes = kWarpRows * kSumLine * 4;
   static constexpr int kSumsAt = kStages * kStageBytes;
-  static constexpr int kBarriersAt = kSumsAt + kMultipliers * kSumBytes;
+  static constexpr int kBarriersAt = kSumsAt + kMultipliers * Values::kBytes;
   static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
 
   // dy_map, x_map: of the same dY and X as `dy` and `x`, if these are aligned. parts: of the tokens. part_stride: from
@@ -275,68 +273,28 @@ struct SampledWgmmaKernel {
 
   // ---- values ----
 
-  // Stores those of this warp's 16 rows that the weight holds, 32 columns at a time: they come through shared memory,
-  // so that neighbouring lanes store neighbouring values. `tile`: of the first column, as masks count tiles.
+  // Stores those of this warp's 16 rows that the weight holds. `tile`: of the first column, as masks count tiles.
   template <int kCount>
   static SPARSMITH_DEVICE void store(const Work& work, const Output& output, i64 tile, int warp,
                                      const float (&sums)[kCount / 2]) {
-    float* lines = reinterpret_cast<float*>(work.shared + kSumsAt + warp * kSumBytes);
+    const Values values{reinterpret_cast<float*>(work.shared + kSumsAt + warp * Values::kBytes), output};
     // Of each 64 columns, this lane's mask: of row lane % 16, of columns 32 (lane / 16) and on; and the place of the
     // first value there.
     u32 masks[kCount / kUnitColumns];
     u32 places[kCount / kUnitColumns];
-    const int row = warp % 4 * kWarpRows + lane() % kWarpRows;
+    const int row = warp % 4 * Values::kRows + lane() % Values::kRows;
     SPARSMITH_UNROLL for (int u = 0; u < kCount / kUnitColumns; ++u) {
-      const int half = lane() / kWarpRows;
+      const int half = lane() / Values::kRows;
       const i64 at = (tile + (u * kUnitTiles + (kUnitTiles > 1 ? half : 0)) * kRowTiles) * kTileRows + row;
       masks[u] = load_cached(work.pattern.masks + (kUnitTiles > 1 ? at : 2 * at + half));
       places[u] = load_cached(work.pattern.firsts + at);
       if constexpr (kUnitTiles == 1) {
-        const u32 before = shuffle_index(masks[u], lane() % kWarpRows);
+        const u32 before = shuffle_index(masks[u], lane() % Values::kRows);
         if (half == 1) places[u] += count_bits(before);
       }
     }
-    SPARSMITH_UNROLL for (int word = 0; word < kCount / kWordColumns; ++word) {
-      SPARSMITH_UNROLL for (int i = 0; i < kWordColumns / 2; i += 2) {
-        float* to = lines + (lane() / 4 + i / 2 % 2 * 8) * kSumLine + i / 4 * 8 + lane() % 4 * 2;
-        *reinterpret_cast<Vector<float, 2>*>(to) = {sums[word * 16 + i], sums[word * 16 + i + 1]};
-      }
-      warp_barrier();
-      store_word(output, lines, masks[word / 2], places[word / 2], word % 2);
-      warp_barrier();
-    }
-  }
-
-  // mask, place: of the rows, held by lanes 16 `half` and on.
-  static SPARSMITH_DEVICE void store_word(const Output& output, const float* lines, u32 mask, u32 place, int half) {
-    if (!warp_any(lane() / kWarpRows == half && mask != ~0U)) {
-      store_runs(output, lines, place, half);
-      return;
-    }
-    SPARSMITH_ROLLED for (int row = 0; row < kWarpRows; ++row) {
-      const u32 held = shuffle_index(mask, half * kWarpRows + row);
-      const u32 first = shuffle_index(place, half * kWarpRows + row);
-      if ((held >> lane() & 1U) == 0) continue;
-      const float sum[1] = {lines[row * kSumLine + lane()]};
-      output.store(first + count_bits(held & ((1U << lane()) - 1U)), 0, 1, sum);
-    }
-  }
-
-  // Rows of 32 neighbouring values: a lane takes as many as are 16 bytes.
-  static SPARSMITH_DEVICE void store_runs(const Output& output, const float* lines, u32 place, int half) {
-    constexpr int kRun = 16 / static_cast<int>(sizeof(typename Output::template Finished<1>));
-    constexpr int kRunLanes = kWordColumns / kRun;
-    SPARSMITH_ROLLED for (int row = lane() / kRunLanes; row < kWarpRows; row += 32 / kRunLanes) {
-      const int column = lane() % kRunLanes * kRun;
-      const u32 first = shuffle_index(place, half * kWarpRows + row) + column;
-      float values[kRun];
-      SPARSMITH_UNROLL for (int v = 0; v < kRun; v += 4) {
-        const auto quad = *reinterpret_cast<const Vector<float, 4>*>(lines + row * kSumLine + column + v);
-        SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) values[v + k] = quad[k];
-      }
-      typename Output::template Finished<kRun> finished;
-      output.template finish_rows<kRun>(first, static_cast<int>(first) + kRun, 0, values, finished);
-      output.template store_rows<kRun>(first, static_cast<int>(first) + kRun, 0, finished);
+    SPARSMITH_UNROLL for (int word = 0; word < kCount / Values::kColumns; ++word) {
+      values.store(sums, word * 16, masks[word / 2], places[word / 2], word % 2);
     }
   }
 };

@@ -79,6 +79,8 @@ std::map<std::string, Seeds> draw_formats() {
     bsr.push_back(pack_bsr(*matrix, {1, false}, DataType::kFloat16));
     bsr.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
     for (const int line : {32, 64}) bsr.push_back(pack_bsr(*matrix, {.tiles = 4, .line = line}, DataType::kFloat16));
+    formats["region_masks"].push_back(pack_region_masks(*matrix, {8}, DataType::kFloat16));
+    formats["region_masks"].push_back(pack_region_masks(*matrix, {22}, DataType::kBFloat16));
     tile_masks.push_back(pack_tile_masks(*matrix, {64, 1, 256}, DataType::kFloat16));
     tile_masks.push_back(pack_tile_masks(*matrix, {32, 2, 128}, DataType::kBFloat16));
     scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));

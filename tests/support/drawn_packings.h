@@ -108,6 +108,10 @@ inline TileMasksPacking draw_tile_masks_packing(Random& random) {
   return {random() % 2 == 0 ? 32 : 64, 1 + static_cast<int>(random() % 2), 128 << random() % 3};
 }
 
+inline RegionMasksPacking draw_region_masks_packing(Random& random) {
+  return {RegionMasksPacking::kLeastTiles + 2 * static_cast<int>(random() % 8)};
+}
+
 // One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight,
 // where `coded` now and then of codes, and where the format leaves a rest now and then a hybrid.
 inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format, bool coded = true) {
@@ -144,6 +148,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
                            random() % 2 == 0 ? ScatterColumns::kFragments : ScatterColumns::kNatural},
                           half);
     if (format == "bsr_strips") return pack_bsr_strips(matrix, {1 + static_cast<int>(random() % 2)}, half);
+    if (format == "region_masks") return pack_region_masks(matrix, draw_region_masks_packing(random), half);
     if (format == "tile_masks") return pack_tile_masks(matrix, draw_tile_masks_packing(random), half);
     if (format == "two_four") return pack_two_four(matrix, half);
     return sparsmith::pack("dense", matrix, any);

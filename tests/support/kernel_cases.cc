@@ -83,12 +83,13 @@ bool is_hybrid(const Family& family) { return family.name.ends_with("_rest"); }
 
 bool multiplies_tiles(const Family& family) {
   return family.name.ends_with("scatter") || family.name.ends_with("wgmma") || family.name.ends_with("wgmma_rest") ||
-         family.name == "specialized" || family.name == "cooperative";
+         family.name == "specialized" || family.name == "sampled_regions" || family.name == "cooperative";
 }
+bool samples_tiles(const Family& family) { return family.name == "sampled_wgmma" || family.name == "sampled_regions"; }
 // Families of persistent blocks, which multiply X in boxes of many tokens.
 bool multiplies_boxes(const Family& family) {
   return family.name == "cooperative" || family.name == "bsr_strips" || family.name == "bsr_wgmma" ||
-         family.name == "two_four_wgmma" || family.name == "sampled_wgmma" || is_hybrid(family);
+         family.name == "two_four_wgmma" || samples_tiles(family) || is_hybrid(family);
 }
 bool needs_16_bits(const Family& family) {
   return family.name.ends_with("bitmap") || family.name.starts_with("bsr") || family.name.starts_with("two_four") ||
@@ -351,9 +352,12 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
-      const bool in_blocks = family.name.starts_with("bsr_") || family.name == "sampled_wgmma";
+      const bool in_blocks = family.name.starts_with("bsr_") || samples_tiles(family);
       if (in_blocks && weight % 3 == 0) each.matrix = draw_in_blocks(random);
-      const bool sampled = family.name == "sampled_wgmma";
+      const bool sampled = samples_tiles(family);
+      if (family.name == "sampled_regions" && weight % 4 == 3)  // several panels of 512 rows
+        each.matrix = draw_rows(random, 8 * draw_between(random, 65, 140), 8 * draw_between(random, 8, 30),
+                                [&](auto) { return draw_between(random, 0, 30); });
       if (in_blocks && (is_hybrid(family) || (sampled && weight % 3 == 1))) {
         constexpr std::int64_t kMostFilled = 6000;  // elements
         const std::int64_t block = sampled                 ? 32

@@ -135,7 +135,9 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       for (const char* whole :  // but for parts of K, the grid's z
            {"bitmap_", "bsr_", "dense_", "gather_", "sampled_", "specialized_", "two_four_", "unpack_", "wgmma_"})
         if (step.kernel.starts_with(whole)) step.grid = {1, 1, step.grid[2]};
-      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_")) step.grid = step.cluster;
+      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("cooperative_") ||
+          step.kernel.starts_with("sampled_regions_"))
+        step.grid = step.cluster;
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }
   }

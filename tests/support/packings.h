@@ -7,6 +7,7 @@
 #include "formats/csr.h"
 #include "formats/packed_format.h"
 #include "formats/panel.h"
+#include "formats/region_masks.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
 #include "formats/tile_masks.h"
@@ -33,6 +34,10 @@ inline Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacki
   return pack(packing.name(), matrix, type);
 }
 inline Result<PackedWeight> pack_bsr_strips(const CsrMatrix& matrix, const BsrStripsPacking& packing, DataType type) {
+  return pack(packing.name(), matrix, type);
+}
+inline Result<PackedWeight> pack_region_masks(const CsrMatrix& matrix, const RegionMasksPacking& packing,
+                                              DataType type) {
   return pack(packing.name(), matrix, type);
 }
 inline Result<PackedWeight> pack_tile_masks(const CsrMatrix& matrix, const TileMasksPacking& packing, DataType type) {

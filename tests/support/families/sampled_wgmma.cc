@@ -100,16 +100,13 @@ const std::vector<Mutation>& mutations() {
        "work.unit(index);\n      // This",
        tiles(several_groups)},
       {"the first word's elements are not counted", "places[u] += count_bits(before);", "", tiles(wide_masks)},
-      {"elements of a word stand one behind the other", "(1U << lane()) - 1U)", "(1U << lane() / 2) - 1U)",
+      {"elements of a word stand one behind the other", "(1U << lane_index()) - 1U)", "(1U << lane_index() / 2) - 1U)",
        tiles(always)},
-      {"what the weight does not hold is stored", "if ((held >> lane() & 1U) == 0) continue;", "", tiles(always)},
-      {"rows of values have one place", "half * kWarpRows + row) + column;", "half * kWarpRows) + column;",
-       tiles(whole_words)},
-      {"sums of warps have one place", "kSumsAt + warp * kSumBytes", "kSumsAt", tiles(always)},
-      {"sums of the word before are still stored",
-       "store_word(output, lines, masks[word / 2], places[word / 2], word "
-       "% 2);\n      warp_barrier();",
-       "store_word(output, lines, masks[word / 2], places[word / 2], word % 2);", tiles(wide_masks)},
+      {"what the weight does not hold is stored", "if ((held >> lane_index() & 1U) == 0) continue;", "", tiles(always)},
+      {"rows of values have one place", "half * kRows + row) + column;", "half * kRows) + column;", tiles(whole_words)},
+      {"sums of warps have one place", "kSumsAt + warp * Values::kBytes", "kSumsAt", tiles(always)},
+      {"sums of the word before are still stored", "store_runs(place, half);\n    }\n    warp_barrier();",
+       "store_runs(place, half);\n    }", tiles(wide_masks)},
   };
   return all;
 }
