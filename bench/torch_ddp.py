@@ -2,8 +2,8 @@
 """Trains a sparse decoder whose patterns move on one GPU and, with DistributedDataParallel, on several.
 
 The decoder of examples/pytorch/moving_patterns.py, on a text; linear layers of its blocks at --sparsity in blocks, RigL with an
-update every --interval steps. Runs: one process with --batch sequences; --ranks processes that share these; --ranks processes
-with --batch sequences each. Eager steps. Prints a JSON object a run: milliseconds of a step between updates and of one with an
+update every --interval steps. Runs: one process with --batch sequences (one); --ranks processes that share these (shared); --ranks
+processes with --batch sequences each (each). Eager steps. Prints a JSON object a run: milliseconds of a step between updates and of one with an
 update (medians of the slowest rank), the mean loss of the last 20 steps, updates, and whether all ranks have the same patterns
 and values at the end.
 
@@ -95,6 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--runs", nargs="+", choices=["one", "shared", "each"], default=["one", "shared", "each"])
     parser.add_argument("--text", type=pathlib.Path)
     parser.add_argument("--sparsity", type=float, default=0.9)
     parser.add_argument("--block", type=int, default=32)
@@ -109,8 +110,9 @@ def main():
     if options.dry:
         options.hidden, options.layers, options.batch, options.length, options.updates = 64, 1, 4, 32, 4
     with tempfile.TemporaryDirectory() as folder:
-        for name, ranks, each in (("one", 1, False), ("shared", options.ranks, False), ("each", options.ranks, True)):
-            options.each = each
+        for name in options.runs:
+            ranks = 1 if name == "one" else options.ranks
+            options.each = name == "each"
             torch.multiprocessing.spawn(rank_main, (ranks, folder, name, options), nprocs=ranks)
 
 
