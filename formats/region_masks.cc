@@ -7,6 +7,7 @@
 #include <bit>
 #include <functional>
 #include <optional>
+#include <queue>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -34,7 +35,7 @@ constexpr int kBoxTiles = kBoxColumns / kTileColumns;   // columns of tiles
 
 Status check(const RegionMasksPacking& /*packing*/, std::int64_t rows, std::int64_t cols, DataType /*type*/) {
   const std::int64_t tiles = ceil_div(rows, std::int64_t{kPanelRows}) * ceil_div(cols, std::int64_t{kTileColumns});
-  if (tiles < kLimit / kBands) return {};
+  if (tiles < kLimit / (kBands / 2 * kTileRows)) return {};  // so many pairs of bands, of so many rows, at most
   return invalid_argument(fmt::format("region_masks: {} x {} exceeds 32-bit indices", rows, cols));
 }
 
@@ -59,32 +60,45 @@ std::vector<std::uint32_t> pairs_of(std::uint32_t bands) {
 
 // Tiles of 64 columns that one region has.
 struct Part {
-  std::int64_t box;  // which 64 columns
+  std::uint32_t box;  // which 64 columns
   std::vector<std::uint32_t> tiles;
 };
 
-// Of a panel: by each 32 columns a bit for each band that holds an element there.
-std::vector<std::uint32_t> bands_of(const SparsityPattern& pattern, std::int64_t panel) {
-  std::vector<std::uint32_t> bands(ceil_div(pattern.cols, std::int64_t{kBoxColumns}) * kBoxTiles);
+// What a panel holds: the columns of tiles with an element, ascending, and for each a bit for each band that has one.
+struct Panel {
+  std::vector<std::uint32_t> columns;
+  std::vector<std::uint32_t> bands;
+
+  std::size_t place(std::uint32_t column) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(columns, column) - columns.begin());
+  }
+};
+
+Panel panel_of(const SparsityPattern& pattern, std::int64_t panel) {
+  std::vector<std::uint32_t> all(ceil_div(pattern.cols, std::int64_t{kTileColumns}));
   const std::int64_t end_row = std::min(pattern.rows, (panel + 1) * kPanelRows);
   for (std::int64_t row = panel * kPanelRows; row < end_row; ++row)
     for (std::int64_t i = pattern.row_offsets[row]; i < pattern.row_offsets[row + 1]; ++i)
-      bands[pattern.column_indices[i] / kTileColumns] |= 1U << row % kPanelRows / kBandRows;
-  return bands;
+      all[pattern.column_indices[i] / kTileColumns] |= 1U << row % kPanelRows / kBandRows;
+  Panel held;
+  for (std::size_t column = 0; column < all.size(); ++column) {
+    if (all[column] == 0) continue;
+    held.columns.push_back(static_cast<std::uint32_t>(column));
+    held.bands.push_back(all[column]);
+  }
+  return held;
 }
 
-// The panel's columns that hold something, those with the most tiles first.
-std::vector<Part> parts_of(const std::vector<std::uint32_t>& bands, std::size_t most_tiles) {
+// Those with the most tiles first.
+std::vector<Part> parts_of(const Panel& panel, std::size_t most_tiles) {
   std::vector<Part> parts;
-  for (std::size_t column = 0; column < bands.size(); column += kBoxTiles) {
-    Part part{static_cast<std::int64_t>(column) / kBoxTiles, {}};
-    for (std::uint32_t half = 0; half < kBoxTiles; ++half) {
-      for (const std::uint32_t pair : pairs_of(bands[column + half])) {
-        if (part.tiles.size() == most_tiles) parts.push_back(std::exchange(part, {part.box, {}}));
-        part.tiles.push_back(pair | half << 16);
-      }
+  for (std::size_t i = 0; i < panel.columns.size(); ++i) {
+    const std::uint32_t box = panel.columns[i] / kBoxTiles;
+    for (const std::uint32_t pair : pairs_of(panel.bands[i])) {
+      if (parts.empty() || parts.back().box != box || parts.back().tiles.size() == most_tiles)
+        parts.push_back({box, {}});
+      parts.back().tiles.push_back(pair | panel.columns[i] % kBoxTiles << 16);
     }
-    if (!part.tiles.empty()) parts.push_back(std::move(part));
   }
   std::ranges::stable_sort(parts, std::greater(), [](const Part& part) { return part.tiles.size(); });
   return parts;
@@ -95,45 +109,50 @@ struct Region {
   std::size_t tiles = 0;
 };
 
-// Each part goes to the region with the fewest tiles that has room for it. Empty if one has no room.
+// Each part goes to the region with the fewest tiles of those that take parts. Empty if one has no room.
 std::vector<Region> share_out(const std::vector<Part>& parts, std::size_t count, std::size_t most_tiles) {
   std::vector<Region> regions(count);
+  using Place = std::pair<std::size_t, std::size_t>;  // tiles, number
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> open;
+  for (std::size_t number = 0; number < count; ++number) open.emplace(0, number);
   for (const Part& part : parts) {
-    Region* to = nullptr;
-    for (Region& region : regions) {
-      const bool has_room = region.parts.size() < kBoxes && region.tiles + part.tiles.size() <= most_tiles;
-      if (has_room && (to == nullptr || region.tiles < to->tiles)) to = &region;
-    }
-    if (to == nullptr) return {};
-    to->parts.push_back(&part);
-    to->tiles += part.tiles.size();
+    if (open.empty() || open.top().first + part.tiles.size() > most_tiles) return {};
+    Region& region = regions[open.top().second];
+    region.parts.push_back(&part);
+    region.tiles += part.tiles.size();
+    const std::size_t number = open.top().second;
+    open.pop();
+    if (region.parts.size() < kBoxes) open.emplace(region.tiles, number);
   }
   return regions;
 }
 
-// As few as have room: pairs, at least one.
+// As few as have room, about: pairs, at least one.
 std::vector<Region> regions_of(const std::vector<Part>& parts, std::size_t most_tiles) {
   std::size_t tiles = 0;
   for (const Part& part : parts) tiles += part.tiles.size();
   std::size_t count =
       std::max<std::size_t>({ceil_div(parts.size(), std::size_t{kBoxes}), ceil_div(tiles, most_tiles), 1});
   std::vector<Region> regions;
-  for (count += count % 2; regions.empty(); count += 2) regions = share_out(parts, count, most_tiles);
+  for (count += count % 2; regions.empty(); count += std::max<std::size_t>(2, count / 32 * 2))
+    regions = share_out(parts, count, most_tiles);
   return regions;
 }
 
-// Where the rows of a panel are among masks: of each band, by 32 columns.
+// Where the rows of a panel are among masks: of each band, for each of the panel's columns.
 using Places = std::array<std::vector<std::uint32_t>, kBands>;
 
 Structure structure_of(const SparsityPattern& pattern, std::size_t most_tiles) {
   const std::int64_t panels = ceil_div(pattern.rows, std::int64_t{kPanelRows});
-  std::vector<std::vector<std::uint32_t>> bands(panels);
+  std::vector<Panel> held(panels);
   std::vector<std::vector<Part>> parts(panels);
   std::vector<std::vector<Region>> regions(panels);
+  std::vector<Places> places(panels);
   const auto cut_panel = [&](std::int64_t panel) {
-    bands[panel] = bands_of(pattern, panel);
-    parts[panel] = parts_of(bands[panel], most_tiles);
+    held[panel] = panel_of(pattern, panel);
+    parts[panel] = parts_of(held[panel], most_tiles);
     regions[panel] = regions_of(parts[panel], most_tiles);
+    for (std::vector<std::uint32_t>& band : places[panel]) band.resize(held[panel].columns.size());
   };
   parallel_each(panels, cut_panel, 1);
 
@@ -147,22 +166,19 @@ Structure structure_of(const SparsityPattern& pattern, std::size_t most_tiles) {
   std::ranges::sort(pairs);
 
   Structure all;
-  std::vector<Places> places(panels);
-  for (std::int64_t panel = 0; panel < panels; ++panel)
-    for (std::vector<std::uint32_t>& band : places[panel]) band.resize(bands[panel].size());
   const auto add_region = [&](const Region& region, std::int64_t panel) {
     all.region_panels.push_back(static_cast<std::uint32_t>(panel));
     all.region_tiles.push_back(static_cast<std::uint32_t>(all.tiles.size()));
     for (std::size_t p = 0; p < kBoxes; ++p) {
       const Part* const part = p < region.parts.size() ? region.parts[p] : nullptr;
-      all.columns.push_back(part == nullptr ? kNoColumns : static_cast<std::uint32_t>(part->box));
+      all.columns.push_back(part == nullptr ? kNoColumns : part->box);
       if (part == nullptr) continue;
       for (const std::uint32_t tile : part->tiles) {
         const auto row = static_cast<std::uint32_t>(all.tiles.size() * kTileRows);
-        const std::size_t column = static_cast<std::size_t>(part->box) * kBoxTiles + (tile >> 16);
+        const std::size_t column = held[panel].place(part->box * kBoxTiles + (tile >> 16));
         const std::array<std::uint32_t, 2> own = {tile & 0xFF, tile >> 8 & 0xFF};
         for (std::uint32_t b = 0; b < 2; ++b)
-          if ((bands[panel][column] >> own[b] & 1U) != 0) places[panel][own[b]][column] = row + b * kBandRows;
+          if ((held[panel].bands[column] >> own[b] & 1U) != 0) places[panel][own[b]][column] = row + b * kBandRows;
         all.tiles.push_back(tile + (static_cast<std::uint32_t>(p * kBoxTiles) << 16));
       }
     }
@@ -179,10 +195,12 @@ Structure structure_of(const SparsityPattern& pattern, std::size_t most_tiles) {
     const std::int64_t end_row = std::min(pattern.rows, (panel + 1) * kPanelRows);
     for (std::int64_t row = panel * kPanelRows; row < end_row; ++row) {
       const std::vector<std::uint32_t>& of_band = places[panel][row % kPanelRows / kBandRows];
+      std::size_t place = 0;   // of the column; columns ascend in a row, too
       std::int64_t last = -1;  // of the element before
       for (std::int64_t i = pattern.row_offsets[row]; i < pattern.row_offsets[row + 1]; ++i) {
         const std::uint32_t column = pattern.column_indices[i];
-        const std::int64_t at = of_band[column / kTileColumns] + row % kBandRows;
+        while (held[panel].columns[place] < column / kTileColumns) ++place;
+        const std::int64_t at = of_band[place] + row % kBandRows;
         if (at != last) all.firsts[at] = static_cast<std::uint32_t>(i);
         last = at;
         all.masks[at] |= 1U << column % kTileColumns;
