@@ -131,8 +131,8 @@ std::vector<Region> share_out(const std::vector<Part>& parts, std::size_t count,
 std::vector<Region> regions_of(const std::vector<Part>& parts, std::size_t most_tiles) {
   std::size_t tiles = 0;
   for (const Part& part : parts) tiles += part.tiles.size();
-  std::size_t count =
-      std::max<std::size_t>({ceil_div(parts.size(), std::size_t{kBoxes}), ceil_div(tiles, most_tiles), 1});
+  const std::int64_t least = std::max(ceil_div(std::ssize(parts), std::int64_t{kBoxes}), ceil_div(tiles, most_tiles));
+  auto count = static_cast<std::size_t>(std::max<std::int64_t>(least, 1));
   std::vector<Region> regions;
   for (count += count % 2; regions.empty(); count += std::max<std::size_t>(2, count / 32 * 2))
     regions = share_out(parts, count, most_tiles);
