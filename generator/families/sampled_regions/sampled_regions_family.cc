@@ -80,8 +80,8 @@ std::vector<Rule> rules() {
       {{"tiles"},
        "a region of as many tiles as four times 64 columns have, about",
        [](auto& in) {
-         constexpr double kTileColumnsOfRegion = kBoxes * (kBoxColumns / kTileColumns);
-         const double tiles = kTileColumnsOfRegion * predicted_pairs(in.statistics.block_touched[kBlocksOf32]);
+         constexpr int kColumnsOfTiles = kBoxes * kBoxColumns / kTileColumns;
+         const double tiles = kColumnsOfTiles * predicted_pairs(in.statistics.block_touched[kBlocksOf32]);
          return in["tiles"] == 4 || in["tiles"] < tiles;
        }},
   };
