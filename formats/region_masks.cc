@@ -134,7 +134,7 @@ std::vector<Region> regions_of(const std::vector<Part>& parts, std::size_t most_
   const std::int64_t least = std::max(ceil_div(std::ssize(parts), std::int64_t{kBoxes}), ceil_div(tiles, most_tiles));
   auto count = static_cast<std::size_t>(std::max<std::int64_t>(least, 1));
   std::vector<Region> regions;
-  for (count += count % 2; regions.empty(); count += std::max<std::size_t>(2, count / 32 * 2))
+  for (count += count % 2; regions.empty(); count += std::max<std::size_t>(2, count / 64 * 2))
     regions = share_out(parts, count, most_tiles);
   return regions;
 }
