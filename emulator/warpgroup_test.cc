@@ -261,23 +261,30 @@ std::vector<std::uint16_t> halves(const std::vector<float>& values) {
   return bits;
 }
 
+// Runs `text`, in which `from` has become `to`, on a and b for d of so many floats.
+Status run_turned(std::uint64_t seed, std::string text, const std::string& from, const std::string& to,
+                  const std::vector<float>& a, const std::vector<float>& b, std::size_t floats, std::vector<float>& d) {
+  EmulatorOptions options;
+  options.schedule_seed = seed;
+  KernelBench bench(options);
+  bench.add(halves(a));
+  bench.add(halves(b));
+  const int at = bench.add_unwritten<float>(floats);
+  text.insert(0, kPutTurned);
+  if (!from.empty()) text.replace(text.find(from), from.size(), to);
+  const Status status = bench.run(text, 1, 128, 2 * static_cast<int>(a.size() + b.size()));
+  if (status.ok()) d = bench.read<float>(at, floats);
+  return status;
+}
+
 TEST_P(WarpgroupTest, MultipliesTurnedOperands) {
   std::mt19937 random(13);
   const std::vector<float> a = draw_values(random, 32 * 64);
   const std::vector<float> b = draw_values(random, 32 * 192);
   for (const int line : {64, 128}) {
     const auto run_product = [&](const std::string& from, const std::string& to, std::vector<float>& d) {
-      EmulatorOptions options;
-      options.schedule_seed = GetParam();
-      KernelBench bench(options);
-      bench.add(halves(a));
-      bench.add(halves(b));
-      const int at = bench.add_unwritten<float>(64 * 192);
-      std::string text = "constexpr int kLine = " + std::to_string(line) + ";" + kPutTurned + kTurnedProduct;
-      if (!from.empty()) text.replace(text.find(from), from.size(), to);
-      const Status status = bench.run(text, 1, 128, 32 * (128 + 192 * 2));
-      if (status.ok()) d = bench.read<float>(at, 64 * 192);
-      return status;
+      const std::string text = "constexpr int kLine = " + std::to_string(line) + ";" + kTurnedProduct;
+      return run_turned(GetParam(), text, from, to, a, b, std::size_t{64} * 192, d);
     };
     std::vector<float> d;
     const Status status = run_product("", "", d);
@@ -328,17 +335,7 @@ TEST_P(WarpgroupTest, MultipliesAnyTwoBands) {
   const std::vector<float> a = draw_values(random, 32 * 128);
   const std::vector<float> b = draw_values(random, 32 * 64);
   const auto run_product = [&](const std::string& from, const std::string& to, std::vector<float>& d) {
-    EmulatorOptions options;
-    options.schedule_seed = GetParam();
-    KernelBench bench(options);
-    bench.add(halves(a));
-    bench.add(halves(b));
-    const int at = bench.add_unwritten<float>(64 * 32);
-    std::string text = std::string(kPutTurned) + kPairProduct;
-    if (!from.empty()) text.replace(text.find(from), from.size(), to);
-    const Status status = bench.run(text, 1, 128, 32 * (128 + 64) * 2);
-    if (status.ok()) d = bench.read<float>(at, 64 * 32);
-    return status;
+    return run_turned(GetParam(), kPairProduct, from, to, a, b, std::size_t{64} * 32, d);
   };
   std::vector<float> d;
   const Status status = run_product("", "", d);

@@ -35,6 +35,13 @@ inline SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double d
   return statistics;
 }
 
+inline Problem sddmm_of(const CsrMatrix& matrix, std::int64_t tokens) {
+  Problem problem = problem_of(matrix, tokens);
+  problem.spec.kind = OperatorKind::kSddmm;
+  problem.spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
+  return problem;
+}
+
 // `pattern`: as parse_synthesis_pattern() has it.
 inline CsrMatrix draw_pattern(const std::string& pattern, double sparsity, std::int64_t rows, std::int64_t cols) {
   SynthesisSpec spec;

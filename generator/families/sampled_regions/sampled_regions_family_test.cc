@@ -9,13 +9,6 @@ namespace {
 
 Config plain_config(std::int64_t tiles = 8) { return Config{"sampled_regions", {{"tiles", tiles}}}; }
 
-Problem sddmm_of(const CsrMatrix& matrix, std::int64_t tokens) {
-  Problem problem = problem_of(matrix, tokens);
-  problem.spec.kind = OperatorKind::kSddmm;
-  problem.spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
-  return problem;
-}
-
 SearchSpace space_of(const CsrMatrix& matrix, std::int64_t tokens) {
   return search_space(sampled_regions_family(), sddmm_of(matrix, tokens), compute_statistics(matrix));
 }

@@ -15,13 +15,6 @@ Config plain_config(std::int64_t group_columns = 256, std::int64_t split = 0) {
                 {{"tile_columns", 64}, {"row_tiles", 1}, {"group_columns", group_columns}, {"split", split}}};
 }
 
-Problem sddmm_of(const CsrMatrix& matrix, std::int64_t tokens) {
-  Problem problem = problem_of(matrix, tokens);
-  problem.spec.kind = OperatorKind::kSddmm;
-  problem.spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
-  return problem;
-}
-
 TEST(SampledWgmmaFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
   const CsrMatrix matrix = draw_blocks(32, 0.9, 640, 1024);
   const SparsityStatistics statistics = compute_statistics(matrix);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/kernel_cases.h"
@@ -48,6 +49,15 @@ inline AxisWork rows_of_grid(std::int64_t count, std::int64_t per_block, std::in
   return {.axis = 0, .work = count, .per_block = per_block, .factor = factor};
 }
 inline AxisWork parts_of_grid(std::int64_t parts) { return {.axis = 2, .work = parts}; }
+
+// Whether a weight holds all of 16 aligned rows by 32 columns, twice.
+inline bool holds_whole_words(const CsrMatrix& matrix) {
+  std::map<std::pair<std::int64_t, std::int64_t>, int> held;
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
+      ++held[{row / 16, matrix.column_indices[i] / 32}];
+  return std::ranges::count_if(held, [](const auto& word) { return word.second == 16 * 32; }) > 1;
+}
 
 struct KnownFamily {
   const std::vector<Mutation>& (*mutations)();

@@ -1,6 +1,5 @@
 // Mistakes that kernels of the sampled_wgmma family may have, and their grids.
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -46,15 +45,7 @@ bool two_rows(const SampledWgmmaConfig& config, const PackedCase& each) {
 bool shared(const SampledWgmmaConfig& config, const PackedCase& each) {
   return config.group_columns == 512 && several_tiles(config, each);
 }
-// Whether the weight holds all of 16 aligned rows by 32 columns, twice.
-bool whole_words(const SampledWgmmaConfig&, const PackedCase& each) {
-  const CsrMatrix& matrix = each.matrix;
-  std::map<std::pair<std::int64_t, std::int64_t>, int> held;
-  for (std::int64_t row = 0; row < matrix.rows; ++row)
-    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
-      ++held[{row / 16, matrix.column_indices[i] / 32}];
-  return std::ranges::count_if(held, [](const auto& word) { return word.second == 16 * 32; }) > 1;
-}
+bool whole_words(const SampledWgmmaConfig&, const PackedCase& each) { return holds_whole_words(each.matrix); }
 bool wide_masks(const SampledWgmmaConfig& config, const PackedCase& each) {
   return config.tile_columns == 64 && each.matrix.cols > 40;
 }
