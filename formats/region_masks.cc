@@ -237,7 +237,7 @@ class RegionMasksReader : public PackedReader {
         panels_(ceil_div(view.rows, std::int64_t{kPanelRows})),
         boxes_(ceil_div(view.cols, std::int64_t{kBoxColumns})),
         one_(half_bits(1.0F, view.value_type)) {
-    regions_ = parts.fact("regions", 0, kLimit - 1);
+    regions_ = parts.fact("regions", 0, kLimit / kBoxes - 1);
     tiles_ = parts.fact("tiles", 0, kLimit - 1);
     nonzeros_ = parts.fact("nonzeros", 0, kLimit - 1);
     const auto array = [&](const char* name, std::int64_t count) {
